@@ -1,0 +1,48 @@
+"""Every error a user can see: a code, one fact, a place, and a hint that can be typed.
+
+Library code raises :class:`UserError`; only ``auditor.cli`` prints it and exits. The exit codes are
+the contract of both commands: 0 ok, 1 findings (``--fail-on``), 2 usage or input, 3 conflict that
+needs a person, 4 internal error, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+EXIT_OK = 0
+EXIT_FINDINGS = 1
+EXIT_INPUT = 2
+EXIT_CONFLICT = 3
+EXIT_INTERNAL = 4
+EXIT_INTERRUPT = 130
+
+
+class UserError(Exception):
+    """An expected failure, shown as ``error[CODE]: fact`` plus a place and hints.
+
+    ``code`` is stable (``T001``: trees, ``Q0nn``: queries, ``E0nn``: assumptions, targets, evaluation,
+    ``P0nn``: patches, ``U0nn``: usage). ``place`` is where (a path, ``path:line``, or a ref). ``hints`` are
+    commands or edits a person can type as they stand. ``exit_code`` is one of the constants above.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        fact: str,
+        *,
+        place: str | None = None,
+        hints: tuple[str, ...] | list[str] = (),
+        exit_code: int = EXIT_INPUT,
+    ) -> None:
+        super().__init__(fact)
+        self.code = code
+        self.fact = fact
+        self.place = place
+        self.hints = tuple(hints)
+        self.exit_code = exit_code
+
+    def render(self) -> str:
+        """The message as plain text, without colour, ending without a newline."""
+        lines = [f"error[{self.code}]: {self.fact}"]
+        if self.place:
+            lines.append(f"  {self.place}")
+        lines += [f"help: {hint}" for hint in self.hints]
+        return "\n".join(lines)

@@ -1,0 +1,133 @@
+"""What an audit says. Every renderer and the published JSON come from these types alone."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Tri = Literal["true", "false", "unknown"]
+
+#: Worst first: the order in which reports show them.
+VERDICTS = (
+    "unguarded",
+    "blocked",
+    "dead-arm",
+    "misgrouped",
+    "missed-variant",
+    "env-forced",
+    "wrong-default",
+    "workaround",
+    "fallback",
+    "undecided",
+    "same",
+)
+
+
+class Effect(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One thing an arm does."""
+
+    kind: str  # call | import | set | raise | return | assert | disable
+    what: str  # "flash_mla_sparse_fwd", "self.moe_runner_backend = 'marlin'"
+    line: int
+
+
+class Arm(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What one outcome of a gate does. ``value`` is set for gates that yield a value (alias, return)."""
+
+    when: Tri
+    line: int
+    end_line: int
+    effects: tuple[Effect, ...] = ()
+    value: str | None = None
+
+
+class Gate(msgspec.Struct, frozen=True):
+    """A program point decided by a predicate.
+
+    ``truth`` is the value of the gate's own condition per target; ``reached`` says whether the point is
+    reached at all, from the conditions that dominate it, early returns and raises included.
+    """
+
+    id: str  # structural: hash of module, symbol, kind, canonical predicate, ordinal
+    path: str
+    module: str
+    line: int
+    end_line: int
+    symbol: str  # qualified within the module: "ServerArgs.__post_init__"; "" at module level
+    kind: str  # if | elif | ifexp | while | assert | assign | return | argument | comprehension | match | table
+    scope: str  # "arch": depends on the capability, the device's properties or CUDA's version; "platform": vendor
+    via: tuple[str, ...]  # qualified names of the helpers, aliases and attributes it reads directly
+    roots: tuple[str, ...]  # "torch.cuda.get_device_capability", ...
+    predicate: str  # canonical text of the condition
+    truth: dict[str, Tri]
+    reached: dict[str, Tri]
+    unknown_because: tuple[str, ...]  # "arg.moe_runner_backend", "dep.deep_gemm", "env.X", "call f()", ...
+    arms: tuple[Arm, ...]
+    verdict: dict[str, str]
+    area: str = ""  # "attention", "moe", ... from the profile
+
+
+class Predicate(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A name of the audited tree whose meaning depends on a root."""
+
+    name: str  # qualified: "sglang.srt.utils.common.is_sm120_supported"
+    path: str
+    line: int
+    kind: str  # function | constant | attribute | property | method | table
+    truth: dict[str, Tri]
+    value: dict[str, str] = {}  # repr per target where the value is not a bool
+    via: tuple[str, ...] = ()
+    roots: tuple[str, ...] = ()
+    unknown_because: tuple[str, ...] = ()
+    read_by: int = 0  # gates that read it, directly or through others
+
+
+class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A gate or a query match worth a line in a report. ``query`` is "" for a finding of the generic rules."""
+
+    query: str
+    gate: str  # gate id, "" where the match is not a gate
+    path: str
+    line: int
+    symbol: str
+    verdict: dict[str, str]
+    severity: str  # error | warning | note
+    message: str
+    area: str = ""
+    detail: tuple[str, ...] = ()
+    fix: str | None = None
+
+
+class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A file that could not be audited; the rest was."""
+
+    path: str
+    line: int
+    message: str
+
+
+class TreeFacts(msgspec.Struct, frozen=True):
+    kind: str
+    label: str
+    content_id: str
+    commit: str | None
+    version: str | None
+    date: str | None
+    describe: str | None
+    dirty: bool
+
+
+class Report(msgspec.Struct, frozen=True):
+    schema_version: str
+    tool: str  # "sglang-auditor 0.1.0"
+    project: str  # profile name
+    tree: TreeFacts
+    targets: tuple[str, ...]
+    reference: str
+    assumptions: dict[str, str]
+    predicates: tuple[Predicate, ...]
+    gates: tuple[Gate, ...]
+    findings: tuple[Finding, ...]
+    problems: tuple[Problem, ...]
+    stats: dict[str, int]
