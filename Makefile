@@ -1,0 +1,77 @@
+# Two commands do all set-up on a machine with Python >= 3.10, git and a package index:
+#   make audit    create .venv, install, fetch one SGLang release wheel, print its sm_120 audit
+#   make test     create .venv, install with the development extra, run the tests
+
+PYTHON = python3
+VENV = .venv
+RELEASE = 0.5.23
+TARGET = sm_120
+PYTEST_ARGS = -q -n auto
+
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
+SMOKE = build/smoke
+
+.PHONY: help audit test lint types contract smoke check bench format clean
+
+help:
+	@sed -n '1,4p' Makefile
+	@echo "#   make check    what CI runs: test lint types contract smoke"
+	@echo "#   also: bench, format, clean; PYTHON=python3.12 picks the interpreter"
+
+$(VENV)/.made:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python >= 3.10 is needed: make PYTHON=...")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	touch $@
+
+# A stamp per extra: the second call costs nothing until pyproject.toml changes.
+$(VENV)/.core: $(VENV)/.made pyproject.toml
+	$(PIP) install --prefer-binary -e .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.made pyproject.toml
+	$(PIP) install --prefer-binary -e '.[dev]'
+	touch $@ $(VENV)/.core
+
+audit: $(VENV)/.core
+	$(BIN)/audit sglang --release $(RELEASE) --target $(TARGET)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+contract: $(VENV)/.dev
+	$(BIN)/lint-imports
+
+# The wheel as a stranger gets it: built from the source archive, in an environment of its own, used from
+# an empty folder, so that nothing of the checkout can help.
+smoke: $(VENV)/.dev
+	rm -rf $(SMOKE)
+	mkdir -p $(SMOKE)/empty
+	$(BIN)/python -m build --outdir $(SMOKE)/dist . > $(SMOKE)/build.log 2>&1 || { cat $(SMOKE)/build.log; exit 1; }
+	$(BIN)/python -m venv $(SMOKE)/venv
+	$(SMOKE)/venv/bin/python -m pip --disable-pip-version-check --quiet install --only-binary :all: $(SMOKE)/dist/*.whl
+	cd $(SMOKE)/empty && ../venv/bin/audit --version
+	cd $(SMOKE)/empty && ../venv/bin/audit --help > ../help.txt
+	cd $(SMOKE)/empty && ../venv/bin/audit targets
+	cd $(SMOKE)/empty && ../venv/bin/audit query list > ../queries.txt
+	cd $(SMOKE)/empty && ../venv/bin/sglang-auditor patches --version
+	@echo "smoke: ok"
+
+check: test lint types contract smoke
+
+bench: $(VENV)/.dev
+	$(BIN)/python scripts/bench.py $(BENCH_ARGS)
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
