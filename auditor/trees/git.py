@@ -1,0 +1,558 @@
+"""The only module that starts ``git``.
+
+Foreign repositories are read, never trusted: ``--git-dir`` is always explicit (so git neither walks up
+from the current folder nor refuses a repository owned by somebody else), only plumbing that runs no
+hook, filter, pager or diff driver is used, no transport is allowed unless a caller asks for the network,
+and nothing in the repository is written by a read.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from auditor.errors import UserError
+
+#: Requests in flight to ``cat-file``. All of them (41 bytes each; 65 with sha256) fit the smallest pipe
+#: buffer there is (16 KiB on macOS), so that writing never blocks while git waits for us to read.
+_IN_FLIGHT = 240
+
+#: ``GIT_*`` variables that survive: where git is installed, which configuration the user chose.
+_KEPT = {"GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_TEMPLATE_DIR"}
+#: And how to reach a remote, kept only when the network is allowed.
+_KEPT_FOR_NETWORK = {
+    "GIT_SSH",
+    "GIT_SSH_COMMAND",
+    "GIT_SSH_VARIANT",
+    "GIT_ASKPASS",
+    "GIT_PROXY_COMMAND",
+    "GIT_PROXY_SSL_CERT",
+    "GIT_PROXY_SSL_KEY",
+    "GIT_PROXY_SSL_CAINFO",
+    "GIT_SSL_CAINFO",
+    "GIT_SSL_CAPATH",
+    "GIT_SSL_CERT",
+    "GIT_SSL_KEY",
+    "GIT_SSL_NO_VERIFY",
+    "GIT_HTTP_PROXY_AUTHMETHOD",
+}
+_OVERRIDES = (
+    "-c",
+    "core.hooksPath=/dev/null",
+    "-c",
+    "core.fsmonitor=false",
+    "-c",
+    "core.quotePath=false",
+    "-c",
+    "core.pager=cat",
+    "-c",
+    "gc.auto=0",
+    "-c",
+    "maintenance.auto=false",
+    "-c",
+    "advice.objectNameWarning=false",
+)
+
+
+class MissingObject(Exception):
+    """An object is not in the object store. The argument is its id."""
+
+
+def git_environment(*, network: bool = False) -> dict[str, str]:
+    """The environment for a git child: no repository variables, no prompts, no locks, English messages."""
+    kept = _KEPT | _KEPT_FOR_NETWORK if network else _KEPT
+    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in kept}
+    env.update(
+        GIT_OPTIONAL_LOCKS="0",
+        GIT_TERMINAL_PROMPT="0",
+        GIT_NO_REPLACE_OBJECTS="1",
+        LC_ALL="C",
+        LANGUAGE="C",
+    )
+    if network:
+        # No `ext::` and no helper of the repository's choosing.
+        env["GIT_ALLOW_PROTOCOL"] = "https:http:ssh:git:file"
+    else:
+        # GIT_NO_LAZY_FETCH is known since git 2.45; before, refusing every transport has the same effect.
+        env["GIT_NO_LAZY_FETCH"] = "1"
+        env["GIT_ALLOW_PROTOCOL"] = "none"
+    return env
+
+
+def run_git(
+    args: Sequence[str],
+    *,
+    stdin: bytes | None = None,
+    network: bool = False,
+    cwd: str | None = None,
+) -> subprocess.CompletedProcess[bytes]:
+    """Run git to its end and return what it said; never raises for its exit status.
+
+    A child that is interrupted gets the time to remove its temporary files. Raises ``UserError`` T013
+    when there is no git.
+    """
+    argv = ["git", *_OVERRIDES, *args]
+    try:
+        child = subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=git_environment(network=network),
+            cwd=cwd,
+        )
+    except FileNotFoundError:
+        raise _no_git() from None
+    except OSError as error:
+        raise UserError("T013", f"git cannot be started: {error.strerror or error}") from None
+    try:
+        out, err = child.communicate(stdin)
+    except BaseException:
+        _stop(child)
+        raise
+    return subprocess.CompletedProcess(argv, child.returncode, out, err)
+
+
+def _stop(child: subprocess.Popen[bytes]) -> None:
+    """End a child, gently first: git removes its lock and pack files on SIGTERM."""
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(5)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            try:
+                pipe.close()
+            except OSError:
+                pass
+
+
+def _no_git() -> UserError:
+    return UserError("T013", "git is not installed, or not on PATH", hints=["install git 2.30 or later"])
+
+
+def checked_revision(rev: str) -> str:
+    """``rev`` if it can be a revision at all; ``UserError`` T015 for NUL, line ends and the like."""
+    if not rev or rev.startswith("-") or any(ord(c) < 32 or ord(c) == 127 for c in rev):
+        raise UserError(
+            "T015",
+            f"{rev!r} cannot be a commit name",
+            hints=["give a commit id, an abbreviation of 7 digits or more, a tag, a branch, or REV~3"],
+        )
+    return rev
+
+
+@dataclass(frozen=True)
+class CommitFacts:
+    """What a commit object says. ``date`` is the committer's, in his own time zone; ``time`` is in unix seconds."""
+
+    oid: str
+    tree: str
+    time: int
+    date: str
+
+
+class _Batch:
+    """A ``git cat-file --batch`` child."""
+
+    def __init__(self, repo: GitRepo, network: bool) -> None:
+        try:
+            self._child = subprocess.Popen(
+                ["git", *_OVERRIDES, f"--git-dir={repo.git_dir}", "cat-file", "--batch"],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                env=git_environment(network=network),
+                bufsize=1 << 18,
+            )
+        except FileNotFoundError:
+            raise _no_git() from None
+        self._in = cast(BinaryIO, self._child.stdin)
+        self._out = cast(BinaryIO, self._child.stdout)
+
+    def ask(self, names: Sequence[bytes]) -> None:
+        """Send requests; at most ``_IN_FLIGHT`` may be unanswered at any time."""
+        try:
+            self._in.write(b"\n".join(names) + b"\n")
+            self._in.flush()
+        except BrokenPipeError:
+            pass  # the answer that is missing says what happened
+
+    def answer(self) -> tuple[bytes, bytes, bytes]:
+        """The next answer as (id, type, content); (name, b"missing" or b"ambiguous", b"") otherwise.
+
+        ``(b"", b"ended", b"")`` when git died.
+        """
+        header = self._out.readline()
+        if not header.endswith(b"\n"):
+            return b"", b"ended", b""
+        parts = header[:-1].rsplit(b" ", 2)
+        if len(parts) == 3 and parts[2].isdigit():
+            size = int(parts[2])
+            content = self._out.read(size)
+            if len(content) != size or self._out.read(1) != b"\n":
+                return b"", b"ended", b""
+            return parts[0], parts[1], content
+        name, _, word = header[:-1].rpartition(b" ")
+        return name, word, b""
+
+    def close(self) -> None:
+        self._child.kill()
+        for pipe in (self._in, self._out):
+            try:
+                pipe.close()
+            except OSError:
+                pass
+        self._child.wait()
+
+
+class GitRepo:
+    """One repository, found on disk without starting git. Not for use from several threads at once."""
+
+    def __init__(self, git_dir: Path, work_tree: Path | None) -> None:
+        self.git_dir = git_dir
+        self.work_tree = work_tree
+        common = _first_line(git_dir / "commondir")
+        self.common_dir = (git_dir / common).resolve() if common else git_dir
+        self._idle: _Batch | None = None
+        self._idle_network = False
+
+    @classmethod
+    def find(cls, path: str | os.PathLike[str]) -> GitRepo | None:
+        """The repository that ``path`` is in or is: a clone, a linked worktree or a bare repository."""
+        start = Path(os.path.abspath(path))
+        for folder in (start, *start.parents):
+            repo = cls.at(folder)
+            if repo is not None:
+                return repo
+        return None
+
+    @classmethod
+    def at(cls, folder: Path) -> GitRepo | None:
+        """The repository whose top is ``folder`` itself, or None."""
+        dot = folder / ".git"
+        try:
+            if dot.is_dir():
+                return cls(dot, folder) if _is_git_dir(dot) else None
+            if dot.is_file():
+                line = _first_line(dot)
+                if line.startswith("gitdir: "):
+                    target = Path(os.path.join(folder, line[len("gitdir: ") :]))
+                    return cls(target.resolve(), folder) if _is_git_dir(target) else None
+                return None
+            return cls(folder, None) if _is_git_dir(folder) else None
+        except (OSError, ValueError):
+            return None
+
+    # facts about the repository that need no child
+
+    @property
+    def is_shallow(self) -> bool:
+        return (self.common_dir / "shallow").is_file()
+
+    @property
+    def is_partial(self) -> bool:
+        """Whether objects may be absent by design (a clone made with ``--filter``)."""
+        try:
+            return any(n.endswith(".promisor") for n in os.listdir(self.common_dir / "objects" / "pack"))
+        except OSError:
+            return False
+
+    # running git
+
+    def run(
+        self, *args: str, stdin: bytes | None = None, network: bool = False, work_tree: bool = False
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run a git command on this repository, whatever its exit status."""
+        where = [f"--git-dir={self.git_dir}"]
+        cwd = None
+        if work_tree and self.work_tree is not None:
+            where.append(f"--work-tree={self.work_tree}")
+            cwd = str(self.work_tree)
+        else:
+            where += ["-c", "core.bare=true"]  # whatever core.worktree says, it is not looked at
+        return run_git([*where, *args], stdin=stdin, network=network, cwd=cwd)
+
+    def output(self, *args: str, stdin: bytes | None = None, work_tree: bool = False) -> bytes:
+        """Standard output of a git command that must succeed; ``UserError`` T013 with git's words otherwise."""
+        done = self.run(*args, stdin=stdin, work_tree=work_tree)
+        if done.returncode != 0:
+            raise UserError("T013", f"git {args[0]} failed: {first_words(done.stderr)}", place=str(self.git_dir))
+        return done.stdout
+
+    # objects
+
+    def _take(self, network: bool) -> _Batch:
+        batch, self._idle = self._idle, None
+        if batch is not None and self._idle_network == network:
+            return batch
+        if batch is not None:
+            batch.close()
+        return _Batch(self, network)
+
+    def _give(self, batch: _Batch, network: bool) -> None:
+        if self._idle is not None:
+            batch.close()
+        else:
+            self._idle, self._idle_network = batch, network
+
+    def close(self) -> None:
+        """End the child that waits for the next read, if there is one."""
+        batch, self._idle = self._idle, None
+        if batch is not None:
+            batch.close()
+
+    def __del__(self) -> None:
+        try:
+            self.close()
+        except Exception:  # interpreter shutdown: the child ends with its pipe
+            pass
+
+    def read_objects(self, names: Sequence[str], *, network: bool = False) -> Iterator[bytes]:
+        """Contents of objects, streamed in the given order. ``MissingObject`` where one is not there.
+
+        Reads may be nested: each running stream has a child of its own, and one idle child is kept.
+        """
+        wanted = [n.encode() for n in names]
+        batch = self._take(network)
+        asked = answered = 0
+        try:
+            while answered < len(wanted):
+                if asked - answered <= _IN_FLIGHT // 2:
+                    upto = min(answered + _IN_FLIGHT, len(wanted))
+                    if upto > asked:
+                        batch.ask(wanted[asked:upto])
+                        asked = upto
+                _, kind, content = batch.answer()
+                if kind == b"missing" or kind == b"ended":
+                    raise MissingObject(names[answered])
+                answered += 1
+                yield content
+        finally:
+            # Answers nobody took would be read as those of the next question.
+            if asked == answered:
+                self._give(batch, network)
+            else:
+                batch.close()
+
+    def commit(self, rev: str) -> CommitFacts:
+        """Resolve a revision to a commit. ``UserError`` T002 unknown, T003 ambiguous, T015 impossible."""
+        checked_revision(rev)
+        batch = self._take(False)
+        batch.ask([f"{rev}^{{commit}}".encode("utf-8", "surrogateescape")])
+        oid, kind, content = batch.answer()
+        if kind == b"commit":
+            self._give(batch, False)
+            return _parse_commit(oid.decode(), content)
+        batch.close()
+        if kind == b"ambiguous" or (kind == b"missing" and _is_hex(rev)):
+            candidates = self._commits_with_prefix(rev)
+            if len(candidates) > 1:
+                raise UserError(
+                    "T003",
+                    f"{rev} is the beginning of {len(candidates)} commits",
+                    place=", ".join(c[:12] for c in candidates[:8]),
+                    hints=[f"give more digits: {candidates[0][: len(rev) + 4]}"],
+                )
+        raise self._unknown(rev)
+
+    def _commits_with_prefix(self, prefix: str) -> list[str]:
+        base = prefix.rstrip("~^0123456789") if "~" in prefix or "^" in prefix else prefix
+        if not 4 <= len(base) <= 64:
+            return []
+        found = self.run("rev-parse", f"--disambiguate={base}").stdout.decode().split()
+        if len(found) < 2:
+            return []
+        kinds = self.run("cat-file", "--batch-check", stdin="\n".join(found).encode() + b"\n").stdout.decode()
+        return sorted(line.split()[0] for line in kinds.splitlines() if line.split()[1:2] == ["commit"])
+
+    def refs(self) -> dict[str, str]:
+        """Short name -> object id of every branch and tag."""
+        done = self.run("for-each-ref", "--format=%(refname:short)%09%(objectname)")
+        lines = done.stdout.decode("utf-8", "replace").splitlines()
+        return dict(line.split("\t", 1) for line in lines if "\t" in line)
+
+    def _unknown(self, rev: str) -> UserError:
+        from difflib import get_close_matches
+
+        hints = []
+        if _is_hex(rev):
+            if self.is_shallow:
+                hints.append("git fetch --unshallow        (this clone is shallow)")
+            if len(rev) >= 40:
+                hints.append(f"git fetch origin {rev}")
+            else:
+                hints.append("git fetch --all --tags       (then try again)")
+        else:
+            names = list(self.refs())
+            near = get_close_matches(rev, names, 3, 0.6)
+            if f"v{rev}" in names:
+                near = [f"v{rev}"]
+            elif f"origin/{rev}" in names:
+                near = [f"origin/{rev}"]
+            if near:
+                hints.append("did you mean " + " or ".join(f"--commit {n}" for n in near) + "?")
+            if rev[:1].isdigit() and "." in rev:
+                hints.append(f"a release is named with --release {rev}")
+            if not hints:
+                hints.append("git fetch --all --tags       (then try again)")
+        hints.append("--repo URL looks in a remote repository")
+        return UserError("T002", f"no commit named {rev} in this repository", place=str(self.location), hints=hints)
+
+    @property
+    def location(self) -> Path:
+        """The folder a person knows this repository by."""
+        return self.work_tree or self.git_dir
+
+    def list_tree(self, tree: str, *, network: bool = False) -> bytes:
+        """Raw ``ls-tree -r -z`` of a tree: ``mode type id TAB path NUL``. ``MissingObject`` if a part is absent."""
+        done = self.run("ls-tree", "-r", "-z", "--full-tree", tree, network=network)
+        if done.returncode != 0:
+            raise MissingObject(tree)
+        return done.stdout
+
+    def missing_blobs(self, commit: str) -> set[str]:
+        """Ids of the objects of a commit's tree that are not in the object store."""
+        done = self.run("rev-list", "--objects", "--no-walk", "--missing=print", commit)
+        return {line[1:].split()[0].decode() for line in done.stdout.splitlines() if line.startswith(b"?")}
+
+    def promisor_remote(self) -> str | None:
+        """The remote that promised the objects a partial clone left out."""
+        done = self.run("config", "--get-regexp", r"^(extensions\.partialclone|remote\..*\.promisor)$")
+        for line in done.stdout.decode("utf-8", "replace").splitlines():
+            key, _, value = line.partition(" ")
+            if key.lower() == "extensions.partialclone" and value:
+                return value
+            if key.lower().startswith("remote.") and value.lower() in ("true", "1", "yes", "on"):
+                return key[len("remote.") : -len(".promisor")]
+        return None
+
+    def fetch_objects(self, oids: Sequence[str]) -> None:
+        """Fetch objects a partial clone left out, in one request. ``UserError`` T010 if that fails.
+
+        A repository of another user is refused (T013): its configuration may name programs to run.
+        """
+        self.require_own()
+        remote = self.promisor_remote()
+        if remote is None:
+            raise UserError(
+                "T005",
+                f"{len(oids)} objects are missing and the clone names no remote to fetch them from",
+                place=str(self.location),
+                hints=["git fetch --refetch"],
+            )
+        done = self.run(
+            "-c",
+            "fetch.negotiationAlgorithm=noop",
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--recurse-submodules=no",
+            "--filter=blob:none",
+            "--stdin",
+            "--",
+            remote,
+            stdin="\n".join(oids).encode() + b"\n",
+            network=True,
+        )
+        if done.returncode != 0:
+            raise network_error(done.stderr, remote)
+
+    def require_own(self) -> None:
+        """``UserError`` T013 if the repository belongs to somebody else (its config could run programs)."""
+        if hasattr(os, "geteuid"):
+            owner = os.stat(self.git_dir).st_uid
+            if owner != os.geteuid():
+                raise UserError(
+                    "T013",
+                    "will not fetch into a repository that belongs to another user",
+                    place=str(self.location),
+                    hints=["fetch there as its owner, or audit with --repo URL"],
+                )
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        return self.run("merge-base", "--is-ancestor", older, newer).returncode == 0
+
+
+def network_error(stderr: bytes, remote: str) -> UserError:
+    """What went wrong while talking to a remote, told from git's own words."""
+    words = first_words(stderr)
+    low = stderr.lower()
+    if b"no space left" in low:
+        return UserError("T014", "no space left on the disk while fetching", hints=["audit cache clear"])
+    if b"could not resolve host" in low or b"network is unreachable" in low or b"timed out" in low:
+        fact = f"cannot reach {remote}: {words}"
+    else:
+        fact = f"fetching from {remote} failed: {words}"
+    return UserError(
+        "T010",
+        fact,
+        hints=["work offline with --path CLONE, --wheel FILE or --installed"],
+    )
+
+
+def first_words(stderr: bytes) -> str:
+    """The line of git's standard error that says most."""
+    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
+    for line in lines:
+        for mark in ("fatal: ", "error: "):
+            if line.startswith(mark):
+                return line[len(mark) :]
+    return lines[-1] if lines else "no message"
+
+
+def _first_line(path: Path) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.readline(8192).rstrip("\r\n")
+    except OSError:
+        return ""
+
+
+def _is_git_dir(folder: Path) -> bool:
+    """What git itself looks for: HEAD, and objects and refs here or in the common folder."""
+    if not (folder / "HEAD").is_file():
+        return False
+    common = _first_line(folder / "commondir")
+    base = folder / common if common else folder
+    return (base / "objects").is_dir() and ((base / "refs").is_dir() or (base / "reftable").is_dir())
+
+
+def _is_hex(rev: str) -> bool:
+    base = rev.split("~")[0].split("^")[0]
+    return 4 <= len(base) <= 64 and all(c in "0123456789abcdefABCDEF" for c in base)
+
+
+def _parse_commit(oid: str, content: bytes) -> CommitFacts:
+    tree = date = ""
+    time = 0
+    for line in content.split(b"\n\n", 1)[0].split(b"\n"):
+        if line.startswith(b"tree "):
+            tree = line[5:].decode()
+        elif line.startswith(b"committer "):
+            seconds, _, zone = line.rpartition(b"> ")[2].partition(b" ")
+            try:
+                time = int(seconds)
+                sign = -1 if zone.startswith(b"-") else 1
+                offset = sign * (int(zone[1:3]) * 3600 + int(zone[3:5]) * 60)
+            except ValueError:
+                offset = 0
+            date = _day(time + offset)
+    return CommitFacts(oid, tree, time, date)
+
+
+def _day(seconds: int) -> str:
+    from time import gmtime, strftime
+
+    try:
+        return strftime("%Y-%m-%d", gmtime(seconds))
+    except (OverflowError, ValueError, OSError):
+        return ""

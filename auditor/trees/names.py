@@ -1,0 +1,39 @@
+"""Path names and content ids, spelled the same way for every kind of tree."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+
+def decode_path(raw: bytes) -> str:
+    """A path as printable text: UTF-8, any other byte as ``\\xNN``.
+
+    Surrogates are never produced, so that a path can always be written to a report.
+    """
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def text_path(name: str) -> str:
+    """Same as :func:`decode_path` for a name that the file system gave as ``str`` (with surrogates)."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return decode_path(name.encode("utf-8", "surrogateescape"))
+    return name
+
+
+def blob_id(data: bytes) -> str:
+    """The id git gives these bytes (sha1 with the blob header)."""
+    digest = hashlib.sha1(b"blob %d\0" % len(data), usedforsecurity=False)
+    digest.update(data)
+    return digest.hexdigest()
+
+
+def listing_id(blobs: Mapping[str, str]) -> str:
+    """A content id for a whole tree: a digest over sorted ``(path, blob id)``.
+
+    NUL ends each part, so that no two listings spell the same text.
+    """
+    text = "".join(f"{path}\0{blobs[path]}\0" for path in sorted(blobs))
+    return hashlib.sha256(text.encode()).hexdigest()[:40]
