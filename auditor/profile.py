@@ -1,0 +1,197 @@
+"""What is specific to the audited project, read from ``queries/profiles/NAME.yaml``.
+
+Another project is another profile, not another engine: no other module names a path, a class or a package
+of the project.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, MutableMapping
+from functools import cached_property, lru_cache
+from pathlib import Path
+
+import msgspec
+
+from auditor.data import data_root
+from auditor.errors import UserError
+
+
+class Roots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Folders that the package lies in, tried in order. ``""`` is the top of the tree."""
+
+    repository: tuple[str, ...]
+    wheel: tuple[str, ...] = ("",)
+
+
+class Area(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A part of the project under a name people use: "attention", "moe"."""
+
+    name: str
+    paths: tuple[str, ...]
+
+
+class Symbol(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A class, table or function by module; ``folders`` hold parts of it that releases split off."""
+
+    module: str
+    symbol: str
+    folders: tuple[str, ...] = ()
+    what: str = ""  # for registries: what is chosen through it
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.module}.{self.symbol}"
+
+
+class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the classes lie that a model's ``architectures`` entry is looked up in."""
+
+    folders: tuple[str, ...]
+    registry: str
+    entry: str = ""  # module attribute that names the classes, "" if the class name alone decides
+
+
+class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
+    """One audited project. All paths are below a source root (``sglang/srt/...``)."""
+
+    name: str
+    title: str
+    package: str  # top-level import name
+    url: str  # public repository
+    distributions: tuple[str, ...]  # names in package indexes, preferred first
+    roots: Roots
+    markers: tuple[str, ...]  # a tree holds the project when one of these is below a root
+    native_distributions: tuple[str, ...] = ()  # wheels with compiled kernels
+    native_packages: tuple[str, ...] = ()  # their import names
+    native_source: str = ""  # folder of their source in a repository
+    exclude: tuple[str, ...] = ()  # files in which no gate is reported
+    areas: tuple[Area, ...] = ()
+    flags: tuple[Symbol, ...] = ()
+    arguments: tuple[Symbol, ...] = ()
+    models: Models | None = None
+    registries: tuple[Symbol, ...] = ()
+
+    def root_of(self, paths: Iterable[str]) -> str | None:
+        """The source root of a tree with these paths (``"python"``, ``""``), or None if it is not here.
+
+        Give a set or a mapping: every root is looked up, nothing is scanned.
+        """
+        have = paths if hasattr(paths, "__contains__") else set(paths)
+        for root in dict.fromkeys((*self.roots.repository, *self.roots.wheel)):
+            if any(_join(root, marker) in have for marker in self.markers):
+                return root
+        return None
+
+    def below_root(self, path: str) -> str:
+        """A tree path without its source root: ``python/sglang/a.py`` and ``sglang/a.py`` are the same."""
+        for root in self.roots.repository:
+            if root and path.startswith(root + "/"):
+                return path[len(root) + 1 :]
+        return path
+
+    def is_excluded(self, path: str) -> bool:
+        """Whether gates of this file are left out of reports (the file is still read to resolve names)."""
+        return bool(self._excluded.match(self.below_root(path)))
+
+    def area(self, path: str) -> str:
+        """The area of a file, ``""`` if no pattern fits."""
+        below = self.below_root(path)
+        for name, pattern in self._areas:
+            if pattern.match(below):
+                return name
+        return ""
+
+    @cached_property
+    def _excluded(self) -> re.Pattern[str]:
+        return compile_patterns(self.exclude)
+
+    @cached_property
+    def _areas(self) -> list[tuple[str, re.Pattern[str]]]:
+        return [(area.name, compile_patterns(area.paths)) for area in self.areas]
+
+
+def _join(root: str, path: str) -> str:
+    return f"{root}/{path}" if root else path
+
+
+@lru_cache(maxsize=256)
+def compile_patterns(patterns: tuple[str, ...]) -> re.Pattern[str]:
+    """One regular expression for path patterns: ``a/b/`` (a folder), ``*`` in a name, ``**`` across folders.
+
+    It is used with ``match`` and fits whole paths. No patterns fit nothing.
+    """
+    return re.compile("|".join(f"(?:{_regex(pattern)})" for pattern in patterns) or r"(?!)")
+
+
+def _regex(pattern: str) -> str:
+    if pattern.endswith("/"):
+        pattern += "**"
+    out = []
+    for part in re.split(r"(\*\*/|\*\*|\*|\?)", pattern):
+        out.append({"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}.get(part) or re.escape(part))
+    return "".join(out) + r"\Z"
+
+
+def profile_names() -> list[str]:
+    """The profiles that are shipped, sorted."""
+    return sorted(path.stem for path in (data_root() / "queries" / "profiles").glob("*.yaml"))
+
+
+def load_profile(name: str, *, memo: MutableMapping[bytes, bytes] | None = None) -> Profile:
+    """The profile of a project. UserError U011 for an unknown name or a mistake in the file.
+
+    ``memo`` keeps the decoded form from one run to the next, keyed by a digest of the file, so that a warm
+    run reads no YAML; a caller that has a cache backs it with that.
+    """
+    path = data_root() / "queries" / "profiles" / f"{name}.yaml"
+    if not re.fullmatch(r"[A-Za-z0-9_-]+", name) or not path.is_file():
+        known = profile_names()
+        raise UserError(
+            "U011", f"no profile {name!r}; there are: {', '.join(known)}", hints=[f"audit {known[0]}"]
+        )
+    return read_profile(path, f"queries/profiles/{name}.yaml", memo=memo)
+
+
+def read_profile(path: Path, shown: str, *, memo: MutableMapping[bytes, bytes] | None = None) -> Profile:
+    """A profile from any file; ``shown`` is what errors call it."""
+    raw = path.read_bytes()
+    key = b""
+    if memo is not None:
+        import hashlib
+
+        key = b"profile/1 " + hashlib.sha256(raw).hexdigest().encode()
+        kept = memo.get(key)
+        if kept is not None:
+            try:
+                return msgspec.json.decode(kept, type=Profile)
+            except msgspec.DecodeError:
+                pass  # a damaged entry is as good as none
+    from auditor import yamlio
+
+    document = yamlio.load(raw, shown, code="U011")
+    profile = document.convert(Profile)
+    _check(profile, document)
+    if memo is not None:
+        memo[key] = msgspec.json.encode(profile)
+    return profile
+
+
+def _check(profile: Profile, document: object) -> None:
+    from auditor.yamlio import Document
+
+    assert isinstance(document, Document)
+    for field in ("package", "url", "distributions", "markers"):
+        if not getattr(profile, field):
+            raise document.error(f"`{field}` is empty", field)
+    seen: set[str] = set()
+    for index, area in enumerate(profile.areas):
+        if area.name in seen:
+            raise document.error(f"area `{area.name}` is listed twice", "areas", index)
+        seen.add(area.name)
+    lists = [(("exclude",), profile.exclude), (("markers",), profile.markers)]
+    lists += [(("areas", index, "paths"), area.paths) for index, area in enumerate(profile.areas)]  # type: ignore[misc]
+    for where, patterns in lists:
+        for index, pattern in enumerate(patterns):
+            if not pattern or pattern.startswith("/") or ".." in pattern.split("/") or "\\" in pattern:
+                raise document.error(f"{pattern!r} is not a path below a source root", *where, index)
