@@ -1,0 +1,125 @@
+"""The cache folder and its entries.
+
+Entries are written whole or not at all, carry a checksum, and can always be thrown away: a damaged or
+missing entry is a miss, and a cache that cannot be written (no space, read-only) costs time, not results.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import zlib
+from contextlib import suppress
+from pathlib import Path
+
+VARIABLE = "SGLANG_AUDITOR_CACHE_DIR"
+_MAGIC = b"SAC1"
+_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
+_README = """This folder is the cache of sglang-auditor: facts about source files, downloaded wheels and
+clones. Everything in it can be deleted at any time; it comes back when it is needed.
+Another place for it can be set with the environment variable SGLANG_AUDITOR_CACHE_DIR.
+"""
+_TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# https://bford.info/cachedir/\n"
+
+
+def cache_dir() -> Path:
+    """Where the cache is (it may not exist yet): ``$SGLANG_AUDITOR_CACHE_DIR``, else the user's cache folder."""
+    chosen = os.environ.get(VARIABLE)
+    if chosen:
+        return Path(os.path.abspath(os.path.expanduser(chosen)))
+    if sys.platform == "linux":  # what platformdirs would say, without the cost of importing it
+        base = os.environ.get("XDG_CACHE_HOME", "").strip()
+        if not os.path.isabs(base):
+            base = os.path.expanduser("~/.cache")
+        return Path(base, "sglang-auditor")
+    from platformdirs import user_cache_path
+
+    return user_cache_path("sglang-auditor", appauthor=False)
+
+
+def ready_cache_dir() -> Path:
+    """The cache folder, made if it is not there. ``OSError`` if it cannot be."""
+    folder = cache_dir()
+    if not (folder / "CACHEDIR.TAG").is_file():
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(folder / "README.txt", _README.encode())
+        write_whole(folder / "CACHEDIR.TAG", _TAG.encode())
+    return folder
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file so that it is never seen half-written. ``OSError`` leaves nothing behind."""
+    temporary = path.with_name(f".{path.name[:80]}.{os.getpid()}.{os.urandom(4).hex()}.tmp")
+    try:
+        with open(temporary, "xb") as file:
+            file.write(data)
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def _place(kind: str, key: str) -> Path:
+    if not _PLAIN.fullmatch(kind):
+        raise ValueError(f"not a cache kind: {kind!r}")
+    if not _PLAIN.fullmatch(key):
+        from hashlib import sha256
+
+        key = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
+    return cache_dir() / kind / key[:2] / key
+
+
+def cached_bytes(kind: str, key: str) -> bytes | None:
+    """The stored bytes, or None if there are none or they are damaged."""
+    try:
+        with open(_place(kind, key), "rb") as file:
+            stored = file.read()
+    except OSError:
+        return None
+    data = memoryview(stored)[8:]
+    if len(stored) < 8 or stored[:4] != _MAGIC or zlib.crc32(data) != int.from_bytes(stored[4:8], "big"):
+        return None
+    return bytes(data)
+
+
+def store_bytes(kind: str, key: str, data: bytes) -> bool:
+    """Store bytes under a key; False (and nothing written) if the disk would not take them."""
+    place = _place(kind, key)
+    try:
+        ready_cache_dir()
+        place.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(place, _MAGIC + zlib.crc32(data).to_bytes(4, "big") + data)
+    except OSError:
+        return False
+    return True
+
+
+def cache_usage() -> dict[str, tuple[int, int]]:
+    """Kind -> (number of files, bytes) of what the cache holds, sorted by kind."""
+    usage: dict[str, tuple[int, int]] = {}
+    for folder, _, files in os.walk(cache_dir()):
+        parts = Path(folder).relative_to(cache_dir()).parts
+        if parts:
+            count, size = usage.get(parts[0], (0, 0))
+            for name in files:
+                with suppress(OSError):
+                    size += os.lstat(os.path.join(folder, name)).st_size
+                    count += 1
+            usage[parts[0]] = (count, size)
+    return dict(sorted(usage.items()))
+
+
+def clear_cache() -> int:
+    """Delete every entry and return how many bytes that were. Refuses a folder that is not marked as ours."""
+    import shutil
+
+    folder = cache_dir()
+    if not (folder / "CACHEDIR.TAG").is_file() or not (folder / "README.txt").is_file():
+        return 0
+    freed = sum(size for _, size in cache_usage().values())
+    for entry in list(folder.iterdir()):
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry, ignore_errors=True)
+    return freed
