@@ -1,0 +1,121 @@
+"""``audit gate``: one gate or predicate, in full."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from auditor.cli.command import VerbCommand
+from auditor.cli.options import Request, audited, opened, tree_options
+from auditor.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from auditor.gates.model import Gate, Predicate, Report
+
+#: More gates than this are listed by line instead of in full.
+_IN_FULL = 6
+
+
+@click.command(
+    cls=VerbCommand, example=("audit gate deep_gemm_wrapper/configurer.py:22", "audit gate attention/NAME -v")
+)
+@click.argument("word", metavar="GATE")
+@tree_options(targets="all")
+def gate(word: str, request: Request) -> None:
+    """What does this gate decide on every target, why, and what hangs on it?
+
+    GATE is a gate's id or the start of it, path:line, a symbol, the name of a predicate, or a query's id.
+    """
+    from auditor.cli import facts
+    from auditor.cli.output import render, write_bytes
+
+    with opened(request) as tree:
+        report = audited(tree, request)
+    gates, predicates = select(report, word)
+    if request.format == "json":
+        ids = {item.id for item in gates}
+        data = {
+            **facts.head(report),
+            "gates": msgspec.to_builtins(gates),
+            "predicates": msgspec.to_builtins(predicates),
+            "findings": msgspec.to_builtins([item for item in report.findings if item.gate in ids]),
+        }
+        write_bytes(facts.encode(data), request.output)
+    else:
+        render(
+            lambda console: _draw(console, report, gates, predicates, request), request.output, request.color
+        )
+
+
+def select(report: Report, word: str) -> tuple[list[Gate], list[Predicate]]:
+    """The gates and predicates that ``word`` names, the most exact reading first. UserError U011 if none."""
+    place = re.fullmatch(r"(.+):(\d+)", word)
+    if place:
+        path, line = place[1], int(place[2])
+        found = [gate for gate in report.gates if _is_path(gate.path, path)]
+        hit = [gate for gate in found if gate.line <= line <= gate.end_line]
+        # The innermost gate around the line is the one that was pointed at.
+        least = min((gate.end_line - gate.line for gate in hit), default=0)
+        hit = [gate for gate in hit if gate.end_line - gate.line == least]
+        if hit:
+            return hit, []
+        near = sorted(found, key=lambda gate: abs(gate.line - line))[:2]
+        raise _nothing(word, [f"{gate.path}:{gate.line}" for gate in near])
+    if re.fullmatch(r"[0-9a-f]{4,}", word):
+        hit = [gate for gate in report.gates if gate.id.startswith(word)]
+        if hit:
+            return hit, []
+    queried = {finding.gate for finding in report.findings if finding.query == word}
+    hit = [gate for gate in report.gates if gate.id in queried]
+    if hit:
+        return hit, []
+    predicates = [item for item in report.predicates if _ends(item.name, word)]
+    hit = [gate for gate in report.gates if gate.id == word or _ends(gate.symbol, word)]
+    if hit or predicates:
+        return hit, predicates
+    known = {gate.symbol for gate in report.gates} | {
+        item.name.rpartition(".")[2] for item in report.predicates
+    }
+    known |= {finding.query for finding in report.findings}
+    raise _nothing(word, difflib.get_close_matches(word, sorted(known - {""}), n=2, cutoff=0.5))
+
+
+def _nothing(word: str, near: list[str]) -> UserError:
+    hints = [f"audit gate {name}" for name in near] or ["audit predicates"]
+    return UserError("U011", f"nothing in this tree is called {word!r}", hints=hints)
+
+
+def _is_path(path: str, wanted: str) -> bool:
+    return path == wanted or path.endswith("/" + wanted.lstrip("./"))
+
+
+def _ends(name: str, word: str) -> bool:
+    return bool(name) and (name == word or name.endswith("." + word))
+
+
+def _draw(
+    console: Console, report: Report, gates: list[Gate], predicates: list[Predicate], request: Request
+) -> None:
+    from rich.text import Text
+
+    from auditor.cli import facts
+
+    if not request.quiet:
+        console.print(Text(facts.tree_line(report)), soft_wrap=True)
+    for predicate in predicates:
+        facts.predicate_page(console, report, predicate)
+    if len(gates) <= _IN_FULL or request.verbose:
+        for item in gates:
+            facts.gate_page(console, report, item)
+        return
+    for item in gates:
+        console.print(
+            Text(f"{item.id}  {item.path}:{item.line}  {item.symbol}  {item.predicate}"), soft_wrap=True
+        )
+    console.print(Text("one of them in full: audit gate ID"))

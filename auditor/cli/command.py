@@ -1,0 +1,87 @@
+"""How the help of a verb looks: the question it answers, how to call it, one example, options by section."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+_WIDTH = 110
+
+
+class Option(click.Option):
+    """A click option that knows under which heading of the help it belongs."""
+
+    def __init__(self, *args: Any, section: str = "options", **attrs: Any) -> None:
+        super().__init__(*args, **attrs)
+        self.section = section
+
+
+class VerbCommand(click.Command):
+    """A verb. The docstring is the question, ``example`` one line (or more) a person can type."""
+
+    def __init__(self, *args: Any, example: str | tuple[str, ...] = (), **attrs: Any) -> None:
+        attrs.setdefault(
+            "context_settings", {"help_option_names": ["-h", "--help"], "max_content_width": _WIDTH}
+        )
+        super().__init__(*args, **attrs)
+        self.examples = (example,) if isinstance(example, str) else tuple(example)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Question, usage, example, options."""
+        formatter.write(f"{(self.help or '').strip()}\n\n")
+        pieces = " ".join(self.collect_usage_pieces(ctx))
+        formatter.write(f"usage: {ctx.command_path} {pieces}\n".replace("[OPTIONS] ", "").rstrip())
+        formatter.write(" [OPTIONS]\n" if self._has_options() else "\n")
+        if self.examples:
+            formatter.write("\nexample:\n" if len(self.examples) == 1 else "\nexamples:\n")
+            for line in self.examples:
+                formatter.write(f"  {line}\n")
+        sections: dict[str, list[tuple[str, str]]] = {}
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record:
+                sections.setdefault(getattr(param, "section", "options"), []).append(record)
+        for heading, rows in sorted(sections.items(), key=lambda item: item[0] == "options"):
+            formatter.write(f"\n{heading}:\n")
+            formatter.indent()
+            formatter.write_dl(rows, col_max=30)
+            formatter.dedent()
+
+    def _has_options(self) -> bool:
+        return any(isinstance(param, click.Option) for param in self.params)
+
+
+class SubGroup(click.Group):
+    """A verb with verbs of its own (``audit query …``); unknown words get the nearest known one."""
+
+    def __init__(self, *args: Any, example: str | tuple[str, ...] = (), **attrs: Any) -> None:
+        attrs.setdefault(
+            "context_settings", {"help_option_names": ["-h", "--help"], "max_content_width": _WIDTH}
+        )
+        attrs.setdefault("no_args_is_help", True)
+        super().__init__(*args, **attrs)
+        self.examples = (example,) if isinstance(example, str) else tuple(example)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Question, usage, example, verbs."""
+        formatter.write(f"{(self.help or '').strip()}\n\nusage: {ctx.command_path} VERB [ARGUMENTS]\n")
+        if self.examples:
+            formatter.write("\nexample:\n" if len(self.examples) == 1 else "\nexamples:\n")
+            for line in self.examples:
+                formatter.write(f"  {line}\n")
+        rows = [(name, command.get_short_help_str(80)) for name, command in self.commands.items()]
+        formatter.write("\nverbs:\n")
+        formatter.indent()
+        formatter.write_dl(rows, col_max=30)
+        formatter.dedent()
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, but an unknown word is answered with the nearest known one."""
+        from auditor.cli.groups import unknown_verb
+
+        if not args[0].startswith("-") and args[0] not in self.commands:
+            raise unknown_verb(ctx, args[0], list(self.commands))
+        return super().resolve_command(ctx, args)

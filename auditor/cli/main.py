@@ -1,0 +1,66 @@
+"""Entry points. Answers ``--help`` and ``--version`` before anything heavy is imported."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TextIO
+
+from auditor.cli.table import AUDIT, PATCHES, UMBRELLA, Program, help_text
+from auditor.errors import EXIT_INPUT, EXIT_OK
+
+
+def _program(program: Program) -> int:
+    arguments = sys.argv[1:]
+    completing = f"_{program.name}_COMPLETE".replace("-", "_").upper()
+    if completing not in os.environ:
+        quick = _quick(program, arguments)
+        if quick is not None:
+            # A line without any word asked for nothing: the help goes where errors go, and scripts notice.
+            return _print(
+                quick, sys.stdout if arguments else sys.stderr, EXIT_OK if arguments else EXIT_INPUT
+            )
+    from auditor.cli import groups
+    from auditor.cli.run import run
+
+    return run(groups.group_of(program), program.name, arguments)
+
+
+def _quick(program: Program, arguments: list[str]) -> str | None:
+    """The answer to a line that needs no verb, or None."""
+    if not arguments or arguments in (["--help"], ["-h"]):
+        return help_text(program)
+    if arguments in (["--version"], ["-V"]):
+        from auditor import __version__
+
+        return f"sglang-auditor {__version__}\n"
+    return None
+
+
+def _print(text: str, stream: TextIO, code: int) -> int:
+    """Print at once, so that a closed pipe is seen here and not while the interpreter shuts down."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    return code
+
+
+def audit() -> int:
+    """The ``audit`` command; returns the exit code."""
+    return _program(AUDIT)
+
+
+def patches() -> int:
+    """The ``patches`` command; returns the exit code."""
+    return _program(PATCHES)
+
+
+def umbrella() -> int:
+    """The ``sglang-auditor`` command; returns the exit code."""
+    return _program(UMBRELLA)
+
+
+if __name__ == "__main__":
+    sys.exit(umbrella())

@@ -1,0 +1,177 @@
+"""Runs a command and turns everything that can end it into one message and an exit code."""
+
+from __future__ import annotations
+
+import difflib
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+
+import click
+
+from auditor.cli.color import use_color
+from auditor.errors import EXIT_INPUT, EXIT_INTERNAL, EXIT_INTERRUPT, EXIT_OK, UserError
+
+#: Old logs beyond this many are removed when a new one is written.
+_LOGS_KEPT = 20
+
+
+def run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
+    """Run ``command`` on ``arguments`` and return the exit code. Prints, never exits, never raises.
+
+    Expected failures are shown as code, fact, place and hints; anything else leaves a log in the cache
+    folder and ends in exit code 4.
+    """
+    completion = f"_{name}_COMPLETE".replace("-", "_").upper()
+    if os.environ.get(completion):
+        return _as_code(command, name, arguments, completion)
+    try:
+        code = _invoke(command, name, list(arguments))
+        sys.stdout.flush()
+        return code
+    except UserError as error:
+        _show(error, arguments)
+        return error.exit_code
+    except click.UsageError as error:
+        _show(_usage(error, name), arguments)
+        return EXIT_INPUT
+    except click.ClickException as error:
+        _show(UserError("U001", error.format_message()), arguments)
+        return EXIT_INPUT
+    except (KeyboardInterrupt, click.Abort):
+        _say("interrupted")
+        return EXIT_INTERRUPT
+    except BrokenPipeError:
+        # The reader (head, less) has seen enough. Point stdout elsewhere, or the final flush complains.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_OK
+    except MemoryError:
+        _show(UserError("I002", "out of memory"), arguments)
+        return EXIT_INTERNAL
+    except OSError as error:
+        # What library code did not turn into its own message: no space, no permission, too many files.
+        if error.filename is None and error.errno is None:
+            return _internal(arguments)
+        _show(_os_error(error), arguments)
+        return EXIT_INPUT
+    except Exception:
+        return _internal(arguments)
+
+
+def _invoke(command: click.Command, name: str, arguments: list[str]) -> int:
+    try:
+        with command.make_context(name, arguments) as ctx:
+            result = command.invoke(ctx)
+            return result if isinstance(result, int) and not isinstance(result, bool) else EXIT_OK
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return EXIT_INPUT
+    except click.exceptions.Exit as error:
+        return error.exit_code
+
+
+def _as_code(command: click.Command, name: str, arguments: Sequence[str], completion: str) -> int:
+    """Answer a request of the shell's completion. It must never break a prompt, so failures are silent."""
+    try:
+        command.main(list(arguments), prog_name=name, complete_var=completion)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else EXIT_OK
+    except Exception:
+        return EXIT_INTERNAL
+    return EXIT_OK
+
+
+def _usage(error: click.UsageError, name: str) -> UserError:
+    path = error.ctx.command_path if error.ctx else name
+    fact = error.format_message().rstrip(".")
+    hints = [f"{path} --help"]
+    if isinstance(error, click.NoSuchOption):
+        fact = f"no such option: {error.option_name}"
+        near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.6)
+        hints = [*(f"{path} {option}" for option in near), *hints]
+    return UserError("U001", fact[:1].lower() + fact[1:], hints=hints)
+
+
+def _os_error(error: OSError) -> UserError:
+    import errno
+
+    hints: list[str] = []
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        hints = ["audit cache clear"]
+    elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+        hints = ["set SGLANG_AUDITOR_CACHE_DIR to a folder you can write to"]
+    place = str(error.filename) if error.filename is not None else None
+    return UserError("U003", (error.strerror or str(error)).lower(), place=place, hints=hints)
+
+
+def _wanted_color(arguments: Sequence[str]) -> str:
+    """The value of ``--color``, read from the raw words: an error may come before they are parsed."""
+    for at, word in enumerate(arguments):
+        if word.startswith("--color="):
+            return word.partition("=")[2]
+        if word == "--color" and at + 1 < len(arguments):
+            return arguments[at + 1]
+    return "auto"
+
+
+def _say(text: str) -> None:
+    try:
+        sys.stderr.write(text + "\n")
+        sys.stderr.flush()
+    except OSError:
+        pass  # nobody listens
+
+
+def _show(error: UserError, arguments: Sequence[str]) -> None:
+    lines = error.render().split("\n")
+    if use_color(_wanted_color(arguments), sys.stderr):
+        head, _, fact = lines[0].partition(": ")
+        lines[0] = f"\x1b[1;31m{head}\x1b[0m: \x1b[1m{fact}\x1b[0m"
+        lines[1:] = [
+            "\x1b[36mhelp\x1b[0m" + line[4:] if line.startswith("help: ") else line for line in lines[1:]
+        ]
+    _say("\n".join(lines))
+
+
+def _internal(arguments: Sequence[str]) -> int:
+    """An exception nobody expected: one line on the terminal, the rest in a log."""
+    kind, value, _trace = sys.exc_info()
+    text = "".join(traceback.format_exception(value))
+    last = traceback.extract_tb(value.__traceback__ if value else None)
+    where = f"{os.path.basename(last[-1].filename)}:{last[-1].lineno}" if last else None
+    fact = f"internal error: {kind.__name__ if kind else 'unknown'}: {value}".split("\n")[0]
+    try:
+        log = _write_log(text, arguments)
+        hint = f"report it with the text of {log}"
+    except OSError as failed:
+        _say(text.rstrip())
+        hint = f"report it with the text above (no log: {failed.strerror})"
+    _show(UserError("I001", fact, place=where, hints=[hint]), arguments)
+    return EXIT_INTERNAL
+
+
+def _write_log(text: str, arguments: Sequence[str]) -> str:
+    import platform
+    import shlex
+    import time
+
+    from auditor import __version__
+    from auditor.trees.cache import ready_cache_dir, write_whole
+
+    folder = ready_cache_dir() / "logs"
+    folder.mkdir(exist_ok=True)
+    for old in sorted(folder.glob("error-*.log"))[: -(_LOGS_KEPT - 1)]:
+        old.unlink(missing_ok=True)
+    path = folder / f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    head = [
+        f"sglang-auditor {__version__}",
+        f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",
+        "command: " + shlex.join([os.path.basename(sys.argv[0]), *arguments]),
+    ]
+    body = "\n".join([*head, "", text])
+    home = os.path.expanduser("~")
+    if len(home) > 1:  # the log is meant to be pasted: do not tell the user's name
+        body = body.replace(home, "~")
+    write_whole(path, body.encode("utf-8", "backslashreplace"))
+    return str(path)

@@ -1,0 +1,132 @@
+"""Types of words on the command line, with their shell completion. Nothing here needs a tree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem as Item
+
+from auditor.data import data_root
+from auditor.errors import UserError
+
+#: Families of assumptions that can be completed; the names behind them depend on the tree.
+ASSUMPTIONS = ("arg.", "cuda=", "dep.", "env.", "flag.", "model=", "version.")
+
+
+def _starting(words: Iterable[str], incomplete: str) -> list[Item]:
+    return [Item(word) for word in words if word.startswith(incomplete)]
+
+
+def _after_comma(words: Iterable[str], incomplete: str) -> list[Item]:
+    """Completions of the last word of a comma list; words already there are not offered again."""
+    before, comma, last = incomplete.rpartition(",")
+    used = set(before.split(","))
+    return [Item(before + comma + word) for word in words if word.startswith(last) and word not in used]
+
+
+class TargetsType(click.ParamType):
+    """A comma list of GPU targets, or ``all``; becomes a tuple of names. ``one`` allows a single one."""
+
+    name = "targets"
+
+    def __init__(self, one: bool = False) -> None:
+        self.one = one
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """Names as :func:`auditor.arch.parse_targets` gives them. UserError E001 for an unknown one."""
+        if isinstance(value, tuple):
+            return value
+        from auditor.arch import parse_targets
+
+        names = parse_targets(value)
+        if self.one and len(names) != 1:
+            option = param.opts[0] if param else "--against"
+            raise UserError("U001", f"{option} takes one target", place=value, hints=[f"{option} {names[0]}"])
+        return names
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        """Known targets, and ``all``."""
+        from auditor.arch import load_targets
+
+        words = [*load_targets(), *(() if self.one else ("all",))]
+        return _starting(words, incomplete) if self.one else _after_comma(words, incomplete)
+
+
+class VerdictsType(click.ParamType):
+    """A comma list of verdicts; becomes a tuple."""
+
+    name = "verdicts"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, ...]:
+        """The names, checked. UserError U006 for an unknown one."""
+        if isinstance(value, tuple):
+            return value
+        import difflib
+
+        from auditor.gates.model import VERDICTS
+
+        names = tuple(word.strip() for word in value.split(",") if word.strip())
+        for word in names:
+            if word not in VERDICTS:
+                near = difflib.get_close_matches(word, VERDICTS, n=1, cutoff=0.4)
+                hints = [f"--fail-on {near[0]}"] if near else []
+                fact = f"unknown verdict {word!r}; known are {', '.join(VERDICTS)}"
+                raise UserError("U006", fact, place=f"--fail-on {value}", hints=hints)
+        return names
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        """The verdicts, worst first."""
+        from auditor.gates.model import VERDICTS
+
+        return _after_comma(VERDICTS, incomplete)
+
+
+class AssumptionType(click.ParamType):
+    """``KEY=VALUE``; becomes a pair. What a key means is the evaluator's business."""
+
+    name = "assumption"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """Key and value, without surrounding blanks. UserError U007 where there is no key or no ``=``."""
+        if isinstance(value, tuple):
+            return value
+        key, equals, text = value.partition("=")
+        if not equals or not key.strip():
+            hints = [f"--assume {key.strip() or 'dep.NAME'}=VALUE", "--assume cuda=12.8"]
+            raise UserError("U007", "an assumption is KEY=VALUE", place=f"--assume {value}", hints=hints)
+        return key.strip(), text.strip()
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        """The families of keys."""
+        return _starting(ASSUMPTIONS, incomplete)
+
+
+class QueryType(click.ParamType):
+    """The id of a query: its path below ``queries/`` without the ending."""
+
+    name = "query"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        """The shipped queries, from the file names alone."""
+        return _starting(query_ids(), incomplete)
+
+
+def query_ids() -> tuple[str, ...]:
+    """Ids of the shipped queries, sorted, without reading one of them."""
+    top = os.path.join(data_root(), "queries")
+    found = []
+    for folder, folders, names in os.walk(top):
+        folders[:] = sorted(name for name in folders if not (folder == top and name == "profiles"))
+        base = os.path.relpath(folder, top).replace(os.sep, "/")
+        prefix = "" if base == "." else base + "/"
+        found += [prefix + name[:-5] for name in names if name.endswith(".yaml") and prefix]
+    return tuple(sorted(found))
