@@ -24,7 +24,7 @@ _TAG = "Signature: 8a477f597d28d172789f06886806bc55\n# https://bford.info/cached
 
 
 def cache_dir() -> Path:
-    """Where the cache is (it may not exist yet): ``$SGLANG_AUDITOR_CACHE_DIR``, else the user's cache folder."""
+    """Where the cache is, made or not: ``$SGLANG_AUDITOR_CACHE_DIR``, else the user's cache folder."""
     chosen = os.environ.get(VARIABLE)
     if chosen:
         return Path(os.path.abspath(os.path.expanduser(chosen)))

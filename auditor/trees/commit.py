@@ -67,7 +67,7 @@ class CommitTree:
             self._fetch(oids)
         contents = self.repo.read_objects(oids)
         try:
-            yield from zip(wanted, contents)
+            yield from zip(wanted, contents, strict=False)
         except MissingObject as missing:
             absent = wanted[oids.index(str(missing))]
             raise self._missing(f"the contents of {absent} are not here") from None
@@ -75,7 +75,7 @@ class CommitTree:
             contents.close()  # type: ignore[attr-defined]
 
     def prefetch(self, prefixes: Sequence[str]) -> None:
-        """Bring the files under these folders here in one request (partial clones, if fetching is allowed)."""
+        """Fetch the files under these folders in one request (partial clones, if fetching is allowed)."""
         if self.allow_fetch and not self._complete:
             heads = tuple(p.rstrip("/") + "/" for p in prefixes)
             self._fetch([oid for path, oid in self.blobs().items() if path.startswith(heads)])
@@ -101,12 +101,15 @@ class CommitTree:
         elif self.repo.is_shallow:
             why, hints = f"{fact} (a shallow clone)", ["git fetch --unshallow"]
         else:
-            why, hints = f"{fact}: the repository is damaged", ["git fsck", "--repo URL reads a remote instead"]
+            why, hints = (
+                f"{fact}: the repository is damaged",
+                ["git fsck", "--repo URL reads a remote instead"],
+            )
         return UserError("T005", why, place=str(self.repo.location), hints=hints)
 
 
 def parse_tree_listing(raw: bytes) -> dict[str, str]:
-    """Regular files of ``ls-tree -r -z`` output, path -> id, sorted by path. Links and submodules are left out."""
+    """Regular files of ``ls-tree -r -z`` output, path -> id, sorted; no links, no submodules."""
     try:
         text = raw.decode()
     except UnicodeDecodeError:
@@ -114,7 +117,11 @@ def parse_tree_listing(raw: bytes) -> dict[str, str]:
         found = {e.partition("\t")[2]: e[12 : e.index("\t")] for e in entries if e[:3] == "100"}
         return dict(sorted(found.items()))
     # Git's own order is that of the whole path's bytes, which is also the order of the decoded text.
-    return {path: meta[12:] for meta, _, path in (e.partition("\t") for e in text.split("\0")) if meta[:3] == "100"}
+    return {
+        path: meta[12:]
+        for meta, _, path in (e.partition("\t") for e in text.split("\0"))
+        if meta[:3] == "100"
+    }
 
 
 def _place_in_history(repo: GitRepo, commit: CommitFacts) -> tuple[str | None, str | None]:

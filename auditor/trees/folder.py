@@ -34,7 +34,7 @@ class FilesOnDisk:
         self._real_folders: dict[str, bool] = {"": True}
 
     def _names(self) -> Iterable[str]:
-        """Relative paths as the file system spells them, in any order; what is not a regular file is left out."""
+        """Relative paths as the file system spells them, in any order. Not all need be regular files."""
         raise NotImplementedError
 
     def _describe(self, blobs: Mapping[str, str]) -> TreeInfo:
@@ -68,7 +68,9 @@ class FilesOnDisk:
             raise KeyError(path)
         data = self._load(self._raw.get(path, path))
         if data is None:
-            raise UserError("T014", "a file vanished while it was audited", place=path, hints=["run it again"])
+            raise UserError(
+                "T014", "a file vanished while it was audited", place=path, hints=["run it again"]
+            )
         return data
 
     def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
@@ -81,7 +83,7 @@ class FilesOnDisk:
         return os.path.join(self.root, self._raw.get(path, path))
 
     def _load(self, name: str) -> bytes | None:
-        """Bytes of a regular file, None if there is no such file (any more) or it is reached through a link."""
+        """Bytes of a regular file; None if there is none (any more) or it is reached through a link."""
         if not self._is_real_folder(name.rpartition("/")[0]):
             return None
         try:
@@ -89,7 +91,14 @@ class FilesOnDisk:
             flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
             handle = os.open(os.path.join(self.root, name), flags | getattr(os, "O_BINARY", 0))
         except OSError as error:
-            if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR, errno.ENXIO, errno.EMLINK, errno.EISDIR):
+            if error.errno in (
+                errno.ENOENT,
+                errno.ELOOP,
+                errno.ENOTDIR,
+                errno.ENXIO,
+                errno.EMLINK,
+                errno.EISDIR,
+            ):
                 return None
             raise unreadable(name, error) from None
         try:

@@ -151,7 +151,7 @@ def checked_revision(rev: str) -> str:
 
 @dataclass(frozen=True)
 class CommitFacts:
-    """What a commit object says. ``date`` is the committer's, in his own time zone; ``time`` is in unix seconds."""
+    """What a commit object says: ``time`` in unix seconds, ``date`` in the committer's time zone."""
 
     oid: str
     tree: str
@@ -281,10 +281,12 @@ class GitRepo:
         return run_git([*where, *args], stdin=stdin, network=network, cwd=cwd)
 
     def output(self, *args: str, stdin: bytes | None = None, work_tree: bool = False) -> bytes:
-        """Standard output of a git command that must succeed; ``UserError`` T013 with git's words otherwise."""
+        """Standard output of a git command that must succeed; ``UserError`` T013 otherwise."""
         done = self.run(*args, stdin=stdin, work_tree=work_tree)
         if done.returncode != 0:
-            raise UserError("T013", f"git {args[0]} failed: {first_words(done.stderr)}", place=str(self.git_dir))
+            raise UserError(
+                "T013", f"git {args[0]} failed: {first_words(done.stderr)}", place=str(self.git_dir)
+            )
         return done.stdout
 
     # objects
@@ -404,7 +406,9 @@ class GitRepo:
             if not hints:
                 hints.append("git fetch --all --tags       (then try again)")
         hints.append("--repo URL looks in a remote repository")
-        return UserError("T002", f"no commit named {rev} in this repository", place=str(self.location), hints=hints)
+        return UserError(
+            "T002", f"no commit named {rev} in this repository", place=str(self.location), hints=hints
+        )
 
     @property
     def location(self) -> Path:
@@ -412,7 +416,7 @@ class GitRepo:
         return self.work_tree or self.git_dir
 
     def list_tree(self, tree: str, *, network: bool = False) -> bytes:
-        """Raw ``ls-tree -r -z`` of a tree: ``mode type id TAB path NUL``. ``MissingObject`` if a part is absent."""
+        """Raw ``ls-tree -r -z``: ``mode type id TAB path NUL``. ``MissingObject`` if a part is absent."""
         done = self.run("ls-tree", "-r", "-z", "--full-tree", tree, network=network)
         if done.returncode != 0:
             raise MissingObject(tree)

@@ -48,19 +48,30 @@ class WheelTree:
         try:
             self._file = open(self.path, "rb")
         except FileNotFoundError:
-            raise UserError("T001", "no such file", place=str(path), hints=["check the path after --wheel"]) from None
+            raise UserError(
+                "T001", "no such file", place=str(path), hints=["check the path after --wheel"]
+            ) from None
         except OSError as error:
             raise unreadable(str(path), error) from None
         try:
             with zipfile.ZipFile(self._file) as archive:
                 self._entries = _checked(archive.infolist(), str(path))
-        except (zipfile.BadZipFile, NotImplementedError, ValueError, EOFError, struct.error, OverflowError) as error:
+        except (
+            zipfile.BadZipFile,
+            NotImplementedError,
+            ValueError,
+            EOFError,
+            struct.error,
+            OverflowError,
+        ) as error:
             raise self._corrupt(str(error)) from None
         except OSError as error:
             raise unreadable(str(path), error) from None
         self._file = open(self.path, "rb")
         self.metadata = self._read_metadata()
-        if distribution is not None and normal_name(self.metadata.get("Name", "")) != normal_name(distribution):
+        if distribution is not None and normal_name(self.metadata.get("Name", "")) != normal_name(
+            distribution
+        ):
             found = self.metadata.get("Name")
             raise UserError(
                 "T007",
@@ -159,7 +170,7 @@ class WheelTree:
         )
 
     def _read_metadata(self) -> dict[str, str]:
-        """Headers of the METADATA file at the top of the wheel's own ``.dist-info``; empty if there is none."""
+        """Headers of METADATA in the wheel's only ``.dist-info``; empty if there is none."""
         names = [n for n in self._entries if n.endswith(".dist-info/METADATA") and n.count("/") == 1]
         if len(names) != 1:
             return {}

@@ -64,5 +64,3 @@ class WorktreeTree(FilesOnDisk):
                 if blob_id(self.read(path).replace(b"\r\n", b"\n")) != oid:
                     return True
         return False
-
-

@@ -1,0 +1,75 @@
+"""Changes laid over a tree. An overlay is a tree: it can be audited, and changed again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from auditor.trees.base import SourceTree, TreeInfo
+from auditor.trees.names import blob_id, listing_id
+
+
+class OverlayTree:
+    """``base`` with some files replaced or added (bytes) and some removed (None).
+
+    Removing a path that the base does not have, or a path that cannot be one, is a ``ValueError``: a
+    change that changes nothing is a mistake of the caller.
+    """
+
+    def __init__(
+        self, base: SourceTree, changes: Mapping[str, bytes | None], *, label: str | None = None
+    ) -> None:
+        self.base = base
+        self.changes = dict(sorted(changes.items()))
+        self._label = label
+        under = base.blobs()
+        blobs = dict(under)
+        for path, data in self.changes.items():
+            parts = path.split("/")
+            if "\0" in path or not path or any(part in ("", ".", "..") for part in parts):
+                raise ValueError(f"not a path inside a tree: {path!r}")
+            if data is None:
+                if path not in blobs:
+                    raise ValueError(f"nothing to remove at {path!r}")
+                del blobs[path]
+            else:
+                blobs[path] = blob_id(data)
+        self._blobs = dict(sorted(blobs.items()))
+
+    def info(self) -> TreeInfo:
+        base = self.base.info()
+        return replace(
+            base,
+            kind="overlay",
+            label=self._label or f"{base.label} with {len(self.changes)} changed files",
+            content_id=listing_id(self._blobs),
+            dirty=True,
+        )
+
+    def blobs(self) -> Mapping[str, str]:
+        return self._blobs
+
+    def changed_paths(self) -> tuple[str, ...]:
+        """Paths whose content is not that of the base: replaced, added and removed ones, sorted."""
+        under = self.base.blobs()
+        return tuple(path for path in self.changes if under.get(path) != self._blobs.get(path))
+
+    def read(self, path: str) -> bytes:
+        if path in self.changes:
+            data = self.changes[path]
+            if data is None:
+                raise KeyError(path)
+            return data
+        return self.base.read(path)
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        wanted = list(paths)
+        below = self.base.read_many([path for path in wanted if path not in self.changes])
+        for path in wanted:
+            if path in self.changes:
+                yield path, self.read(path)
+            else:
+                yield next(below)
+
+    def local_path(self, path: str) -> str | None:
+        return None if path in self.changes else self.base.local_path(path)
