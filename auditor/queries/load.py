@@ -98,10 +98,23 @@ def load_file(path: Path, id_: str, root: Path) -> QueryFile:
     return QueryFile(query, path, name, document)
 
 
-def load_queries(folder: Path | None = None, only: Sequence[str] = ()) -> tuple[Query, ...]:
-    """Queries that can be run, by id. Raises the first fault as a UserError with its file and line."""
+def load_queries(
+    folder: Path | None = None, only: Sequence[str] = (), *, allow_plugins: bool = False
+) -> tuple[Query, ...]:
+    """Queries that can be run, by id. Raises the first fault as a UserError with its file and line.
+
+    Plugins are code: those of a folder other than ours are refused (Q013) unless ``allow_plugins``.
+    """
     files = load_files(folder, only)
+    ours = folder is None or folder.resolve() == default_folder().resolve()
     for file in files:
+        if file.query.plugin and not ours and not allow_plugins:
+            raise UserError(
+                "Q013",
+                "this query runs a program of its own",
+                place=file.place("plugin"),
+                hints=["read it, then add --allow-plugins"],
+            )
         for problem in check(file.query):
             if problem.fatal:
                 raise UserError(

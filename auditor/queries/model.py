@@ -30,8 +30,8 @@ class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defa
 class PredicateMatch(_Strict, frozen=True):
     """The canonical condition of a gate, by regular expression or by structure.
 
-    Meant for shapes (``$X == $N``, ``.*>.*``), not for names: a query that spells a helper of the audited tree
-    stops matching when upstream renames it. Use ``truth`` for meaning.
+    Meant for shapes (``$X == $N``, ``.*>.*``), not for names: a query that spells a helper of the audited
+    tree stops matching when upstream renames it. Use ``truth`` for meaning.
     """
 
     pattern: str | None = None

@@ -244,12 +244,16 @@ def _match(pattern: Any, node: Any, env: dict[str, Any]) -> Iterator[dict[str, A
     yield from _fields(pattern, node, _compared(type(pattern)), env)
 
 
-@lru_cache(maxsize=256)
+_COMPARED: dict[Any, tuple[str, ...]] = {}
+
+
 def _compared(kind: Any) -> tuple[str, ...]:
     """The fields of a LibCST node type that carry meaning."""
-    return tuple(
-        f.name for f in fields(kind) if f.name not in _FORMATTING and not f.name.startswith("whitespace")
-    )
+    if kind not in _COMPARED:
+        _COMPARED[kind] = tuple(
+            f.name for f in fields(kind) if f.name not in _FORMATTING and not f.name.startswith("whitespace")
+        )
+    return _COMPARED[kind]
 
 
 def _fields(pattern: Any, node: Any, names: tuple[str, ...], env: dict[str, Any]) -> Iterator[dict[str, Any]]:

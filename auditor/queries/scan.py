@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
-from auditor.queries.model import CaptureMatch, CodeMatch, listed
+import msgspec
+
+from auditor.queries.model import CaptureMatch, CodeMatch, Query, listed
 from auditor.queries.pattern import Shape, code_of, match, parse_segment, shape
 
 
-@dataclass(frozen=True)
-class CodeHit:
-    """One place that has the structure of a query's ``code``."""
+class CodeHit(msgspec.Struct, frozen=True):
+    """One place that has the structure of a query's ``code``.
 
-    query: int  # index into the queries given to ScanPlan
+    It depends on the file's bytes, its module name and the query alone, so it may be kept per blob.
+    """
+
+    query: str  # id
     line: int
     end_line: int
     symbol: str  # qualified within the module, "" at module level
@@ -27,7 +32,7 @@ class CodeHit:
 
 @dataclass(frozen=True)
 class _Wanted:
-    query: int
+    query: str
     code: CodeMatch
     text: str
     shape: Shape
@@ -36,33 +41,35 @@ class _Wanted:
 class ScanPlan:
     """The ``code`` patterns of several queries, ready to be looked for file by file.
 
-    ``queries`` gives, per query, its ``code`` part (or None) and its words. Raises PatternError.
+    Queries without a ``code`` part are left out. Raises PatternError.
     """
 
-    def __init__(self, queries: Sequence[tuple[CodeMatch | None, tuple[str, ...]]]) -> None:
-        self._words: list[tuple[bytes, ...]] = [tuple(w.encode() for w in words) for _, words in queries]
-        self._wanted: list[list[_Wanted]] = []
-        for index, (code, _) in enumerate(queries):
-            texts = listed(code.pattern) if code else ()
-            self._wanted.append([_Wanted(index, code, t, shape(t)) for t in texts if code])
+    def __init__(self, queries: Sequence[Query]) -> None:
+        self._words: dict[str, tuple[bytes, ...]] = {}
+        self._wanted: dict[str, list[_Wanted]] = {}
+        for query in queries:
+            if query.match is None or query.match.code is None:
+                continue
+            code = query.match.code
+            self._words[query.id] = tuple(word.encode() for word in query.words)
+            self._wanted[query.id] = [_Wanted(query.id, code, t, shape(t)) for t in listed(code.pattern)]
 
     @property
     def empty(self) -> bool:
         """Whether no query has a ``code`` part, so that no file need be read."""
-        return not any(self._wanted)
+        return not self._wanted
 
-    def interested(self, data: bytes) -> list[int]:
-        """The queries with a ``code`` part one of whose words occurs in the file."""
-        return [
-            index
-            for index, words in enumerate(self._words)
-            if self._wanted[index] and any(word in data for word in words)
-        ]
+    def interested(self, data: bytes) -> list[str]:
+        """Ids of the queries one of whose words occurs in the file."""
+        return [id_ for id_, words in self._words.items() if any(word in data for word in words)]
 
-    def scan(
-        self, data: bytes, module: str, interested: Sequence[int], tree: ast.AST | None = None
-    ) -> list[CodeHit]:
-        """All hits in one file, by line. A file that does not parse has none (the audit reports it)."""
+    def scan(self, data: bytes, module: str, tree: ast.AST | None = None) -> list[CodeHit]:
+        """All hits in one file, by line. A file that does not parse has none (the audit reports it).
+
+        ``module`` is its dotted name; ``tree`` the parsed file, where the caller has it already (positions as
+        ``ast`` gives them for the whole file).
+        """
+        interested = self.interested(data)
         if not interested:
             return []
         try:
@@ -71,18 +78,18 @@ class ScanPlan:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return []
         dispatch: dict[type[ast.AST], list[_Wanted]] = {}
-        for index in interested:
-            for wanted in self._wanted[index]:
+        for id_ in interested:
+            for wanted in self._wanted[id_]:
                 for root in wanted.shape.roots:
                     dispatch.setdefault(root, []).append(wanted)
         file = _File(source, tree)
-        hits: dict[tuple[int, int, int], CodeHit] = {}
+        hits: dict[tuple[int, int, str], CodeHit] = {}
         for node, scope, above in _walk(tree):
             for wanted in dispatch.get(type(node), ()):
                 hit = file.try_match(wanted, node, scope, above, module)
                 if hit is not None:
-                    hits.setdefault((node.lineno, node.col_offset, wanted.query), hit)  # type: ignore[attr-defined]
-        return [hits[key] for key in sorted(hits)]
+                    hits.setdefault((node.lineno, node.col_offset, wanted.query), hit)  # type:
+                    ignore[attr-defined] return [hits[key] for key in sorted(hits)]
 
 
 def glob_any(value: str, globs: Sequence[str]) -> bool:
@@ -178,8 +185,6 @@ class _File:
         return before if not before.strip() else b" " * len(before)
 
     def _holds(self, value: Any, text: str, wanted: CaptureMatch, module: str) -> bool:
-        import re
-
         if value is None:
             return False
         if wanted.regex is not None and not re.fullmatch(wanted.regex, text):

@@ -1,0 +1,229 @@
+"""Runs queries over an audited tree: gates that were discovered, and code the prefilter points at.
+
+The work is one pass for all queries. Files are read once and searched for words; only a file with a word of a
+``code`` query is parsed, and LibCST sees only candidate statements (see :mod:`auditor.queries.pattern`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from string import Formatter
+from typing import Any
+
+from auditor.gates.model import Finding, Gate
+from auditor.profile import Profile
+from auditor.queries.checks import GATE_FIELDS
+from auditor.queries.gatematch import gate_matches, gates_at
+from auditor.queries.model import DEFAULT, FROM, Query
+from auditor.queries.scan import CodeHit, ScanPlan
+from auditor.trees.base import SourceTree
+
+
+def run_queries(
+    queries: Sequence[Query],
+    *,
+    gates: Sequence[Gate],
+    tree: SourceTree,
+    program: object = None,
+    targets: Sequence[str],
+    reference: str,
+    profile: Profile | None = None,
+    hits: Mapping[str, Sequence[CodeHit]] | None = None,
+    plugin_folder: Path | None = None,
+) -> tuple[Finding, ...]:
+    """What the queries find, by query, path, line and message; a finding is never given twice.
+
+    ``targets`` are the ones asked about: a match whose verdict is ``same`` on all of them is no finding.
+    ``profile`` says which files belong to the project (default: every ``.py`` file). ``hits`` are the code
+    hits by path, where the caller has them already (see :class:`ScanPlan`, which can be asked blob by
+    blob); else the tree is scanned here. ``program`` is handed to plugins as it is.
+    """
+    by_path: dict[str, list[Gate]] = {}
+    for gate in gates:
+        by_path.setdefault(gate.path, []).append(gate)
+    names = module_names(tree, profile)
+    if hits is None:
+        hits = scan_tree(ScanPlan(queries), tree, names)
+    by_query: dict[str, list[tuple[str, CodeHit]]] = {}
+    for path in sorted(hits):
+        for hit in hits[path]:
+            by_query.setdefault(hit.query, []).append((path, hit))
+    found: dict[tuple[Any, ...], Finding] = {}
+    for query in queries:
+        for match in _matches(query, gates, by_path, by_query, reference):
+            finding = _finding(query, match, targets)
+            if finding is not None:
+                found.setdefault(_key(finding), finding)
+        if query.plugin:
+            from auditor.queries.plugins import PluginContext, run_plugin
+
+            context = PluginContext(tuple(gates), tree, program, tuple(targets), reference, names)
+            for match in run_plugin(query, context, plugin_folder):
+                finding = _finding(query, match, targets)
+                if finding is not None:
+                    found.setdefault(_key(finding), finding)
+    return tuple(found[key] for key in sorted(found))
+
+
+def scan_tree(plan: ScanPlan, tree: SourceTree, modules: Mapping[str, str]) -> dict[str, list[CodeHit]]:
+    """Code hits of all queries by path; reads no file if no query has code. ``modules``: path -> dotted name."""
+    if plan.empty:
+        return {}
+    out: dict[str, list[CodeHit]] = {}
+    for path, data in tree.read_many(sorted(modules)):
+        found = plan.scan(data, modules[path])
+        if found:
+            out[path] = found
+    return out
+
+
+class Match:
+    """One place a query matches: a gate, a piece of code, or a piece of code at a gate."""
+
+    __slots__ = ("path", "line", "symbol", "module", "gate", "captures", "verdict")
+
+    def __init__(
+        self,
+        path: str,
+        line: int,
+        symbol: str,
+        *,
+        module: str = "",
+        gate: Gate | None = None,
+        captures: Mapping[str, str] | None = None,
+        verdict: Mapping[str, str] | None = None,
+    ) -> None:
+        self.path = path
+        self.line = line
+        self.symbol = symbol
+        self.module = module
+        self.gate = gate
+        self.captures = dict(captures or {})
+        self.verdict = verdict  # overrides the query's, for plugins
+
+
+def _matches(
+    query: Query,
+    gates: Sequence[Gate],
+    by_path: Mapping[str, list[Gate]],
+    hits: Mapping[str, list[tuple[str, CodeHit]]],
+    reference: str,
+) -> Iterator[Match]:
+    if query.match is None:
+        return
+    wanted, code = query.match.gate, query.match.code
+    if code is None:
+        if wanted is not None:
+            for gate in gates:
+                if gate_matches(wanted, gate, reference):
+                    yield Match(gate.path, gate.line, gate.symbol, module=gate.module, gate=gate)
+        return
+    accepted: dict[str, list[Gate]] = {}
+    for path, hit in hits.get(query.id, ()):
+        if wanted is None:
+            yield Match(path, hit.line, hit.symbol, captures=hit.captures)
+            continue
+        if path not in accepted:
+            accepted[path] = [g for g in by_path.get(path, ()) if gate_matches(wanted, g, reference)]
+        found = gates_at(hit, code.place, accepted[path])
+        if found is not None:
+            yield Match(path, hit.line, hit.symbol, module=found.module, gate=found, captures=hit.captures)
+
+
+def verdict_of(query: Query, match: Match, targets: Iterable[str]) -> dict[str, str]:
+    """The verdict per target: by the key that names it, else by a glob, else the gate's, else the default."""
+    mapping = dict(match.verdict) if match.verdict is not None else dict(query.verdict)
+    from_gate = mapping.pop(FROM, "") == "gate"
+    default = mapping.pop(DEFAULT, None)
+    out: dict[str, str] = {}
+    for target in targets:
+        verdict = mapping.get(target)
+        if verdict is None:
+            verdict = next((v for glob, v in mapping.items() if fnmatchcase(target, glob)), None)
+        if verdict is None and from_gate and match.gate is not None:
+            verdict = match.gate.verdict.get(target)
+        out[target] = verdict or default or "same"
+    return out
+
+
+def _finding(query: Query, match: Match, targets: Sequence[str]) -> Finding | None:
+    verdict = verdict_of(query, match, targets)
+    if all(value == "same" for value in verdict.values()):
+        return None
+    gate = match.gate
+    return Finding(
+        query=query.id,
+        gate=gate.id if gate else "",
+        path=match.path,
+        line=match.line,
+        symbol=match.symbol,
+        verdict=verdict,
+        severity=query.severity,
+        message=fill(query.message, match),
+        area=query.area,
+        detail=_detail(gate),
+        fix=query.fix.strip() if query.fix else None,
+    )
+
+
+def _detail(gate: Gate | None) -> tuple[str, ...]:
+    if gate is None:
+        return ()
+    lines = [f"gate: {gate.predicate}"]
+    if gate.unknown_because:
+        lines.append(f"depends on: {', '.join(gate.unknown_because)}")
+    return tuple(lines)
+
+
+def fill(template: str, match: Match) -> str:
+    """A message with its fields filled in; what the match does not have becomes ``?``."""
+    values: dict[str, str] = {
+        "path": match.path,
+        "line": str(match.line),
+        "symbol": match.symbol or "module level",
+        "module": match.module,
+        **match.captures,
+    }
+    if match.gate is not None:
+        values |= {f"gate.{name}": str(getattr(match.gate, name)) for name in GATE_FIELDS}
+    parts = []
+    for text, name, _, _ in Formatter().parse(template):
+        parts.append(text)
+        if name is not None:
+            parts.append(values.get(name, "?"))
+    return " ".join("".join(parts).split())
+
+
+def _key(finding: Finding) -> tuple[Any, ...]:
+    return (finding.query, finding.path, finding.line, finding.gate, finding.symbol, finding.message)
+
+
+def silent(queries: Iterable[Query], findings: Iterable[Finding]) -> tuple[str, ...]:
+    """Ids of queries that found nothing although finding nothing is not their normal case, sorted.
+
+    Such a query may be out of date: what it is about was renamed, moved or fixed.
+    """
+    heard = {finding.query for finding in findings}
+    return tuple(sorted(q.id for q in queries if q.absent != "ok" and q.id not in heard))
+
+
+def module_names(tree: SourceTree, profile: Profile | None = None) -> dict[str, str]:
+    """path -> dotted module name of every source file of the project that findings may be in.
+
+    Without a profile: every ``.py`` file, named from the top of the tree.
+    """
+    blobs = tree.blobs()
+    root = profile.root_of(blobs) if profile else ""
+    prefix = f"{root}/" if root else ""
+    inside = f"{prefix}{profile.package}/" if profile else ""
+    out: dict[str, str] = {}
+    for path in blobs:
+        if not path.endswith(".py") or not path.startswith(inside):
+            continue
+        if profile and profile.is_excluded(path):
+            continue
+        name = path[len(prefix) : -len(".py")]
+        out[path] = name.removesuffix("/__init__").replace("/", ".")
+    return out

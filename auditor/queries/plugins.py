@@ -1,0 +1,72 @@
+"""Queries that need code: a Python file beside the YAML, ours only.
+
+A plugin is trusted code and therefore never comes from the audited tree. One from a folder that a user names
+is refused when it is loaded, unless the user said ``--allow-plugins``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from auditor.errors import UserError
+from auditor.gates.model import Gate
+from auditor.queries.load import default_folder
+from auditor.queries.model import Query
+from auditor.trees.base import SourceTree
+
+if TYPE_CHECKING:
+    from auditor.queries.engine import Match
+
+
+@dataclass(frozen=True)
+class PluginContext:
+    """What a plugin may look at. It must not write, start programs or use the network."""
+
+    gates: tuple[Gate, ...]
+    tree: SourceTree
+    program: object
+    targets: tuple[str, ...]
+    reference: str
+    modules: Mapping[str, str]  # path -> dotted module name
+
+    def files_with(self, *words: str) -> Iterator[tuple[str, bytes]]:
+        """(path, bytes) of the project's modules that hold one of the words, by path."""
+        wanted = [word.encode() for word in words]
+        for path, data in self.tree.read_many(sorted(self.modules)):
+            if any(word in data for word in wanted):
+                yield path, data
+
+
+def run_plugin(query: Query, context: PluginContext, folder: Path | None) -> list[Match]:
+    """The matches of a query's plugin. UserError Q013 where there is none at its place."""
+    assert query.plugin
+    root = folder or default_folder()
+    path = (root / query.id).parent / query.plugin
+    if not re.fullmatch(r"[a-z][a-z0-9_]*\.py", query.plugin) or not path.is_file():
+        raise UserError(
+            "Q013",
+            f"no plugin {query.plugin!r} beside the query",
+            place=f"{root.name}/{query.id}.yaml",
+            hints=["name a .py file in the same folder"],
+        )
+    module = _import(path, query.id)
+    run = getattr(module, "run", None)
+    if not callable(run):
+        raise UserError(
+            "Q013", "the plugin has no function `run(context)`", place=f"{root.name}/{query.id}.yaml"
+        )
+    return list(run(context))
+
+
+def _import(path: Path, id_: str) -> ModuleType:
+    spec = spec_from_file_location("auditor_query_" + re.sub(r"\W", "_", id_), path)
+    assert spec and spec.loader
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
