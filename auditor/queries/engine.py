@@ -68,7 +68,10 @@ def run_queries(
 
 
 def scan_tree(plan: ScanPlan, tree: SourceTree, modules: Mapping[str, str]) -> dict[str, list[CodeHit]]:
-    """Code hits of all queries by path; reads no file if no query has code. ``modules``: path -> dotted name."""
+    """Code hits of all queries by path; reads no file if no query has code.
+
+    ``modules`` maps the paths to look at to their dotted names.
+    """
     if plan.empty:
         return {}
     out: dict[str, list[CodeHit]] = {}
