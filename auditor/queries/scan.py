@@ -73,8 +73,8 @@ class ScanPlan:
         if not interested:
             return []
         try:
-            source = _utf8(data)
-            tree = tree if tree is not None else ast.parse(source)
+            text = _decode(data)
+            tree = tree if tree is not None else ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return []
         dispatch: dict[type[ast.AST], list[_Wanted]] = {}
@@ -82,14 +82,14 @@ class ScanPlan:
             for wanted in self._wanted[id_]:
                 for root in wanted.shape.roots:
                     dispatch.setdefault(root, []).append(wanted)
-        file = _File(source, tree)
+        file = _File(text.encode(), tree)
         hits: dict[tuple[int, int, str], CodeHit] = {}
         for node, scope, above in _walk(tree):
             for wanted in dispatch.get(type(node), ()):
                 hit = file.try_match(wanted, node, scope, above, module)
                 if hit is not None:
-                    hits.setdefault((node.lineno, node.col_offset, wanted.query), hit)  # type:
-                    ignore[attr-defined] return [hits[key] for key in sorted(hits)]
+                    hits.setdefault((hit.line, getattr(node, "col_offset", 0), wanted.query), hit)
+        return [hits[key] for key in sorted(hits)]
 
 
 def glob_any(value: str, globs: Sequence[str]) -> bool:
@@ -97,10 +97,10 @@ def glob_any(value: str, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatchcase(value, glob) for glob in globs)
 
 
-def _utf8(data: bytes) -> bytes:
-    """The file as UTF-8 without a byte order mark, the form in which ``ast`` counts columns."""
+def _decode(data: bytes) -> str:
+    """The text of a file, its encoding declaration and byte order mark honoured and gone."""
     encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    return data.decode(encoding, "strict").encode() if encoding != "utf-8" else data
+    return data.decode(encoding)
 
 
 _Above = tuple[ast.AST, Any]  # the chain of enclosing nodes: (parent, its own chain or None)
