@@ -97,13 +97,16 @@ class CommitTree:
         if self.repo.is_partial:
             count = len(self.repo.missing_blobs(self.commit.oid))
             why = f"{fact} (a partial clone: {count} objects of {self.commit.oid[:7]} were left out)"
-            hints = ["--allow-fetch lets the audit fetch them", "or fetch them yourself: git fetch --refetch"]
+            hints = [
+                "--allow-fetch lets the audit fetch them",
+                self.repo.command("fetch --refetch --no-filter"),
+            ]
         elif self.repo.is_shallow:
-            why, hints = f"{fact} (a shallow clone)", ["git fetch --unshallow"]
+            why, hints = f"{fact} (a shallow clone)", [self.repo.command("fetch --unshallow")]
         else:
             why, hints = (
                 f"{fact}: the repository is damaged",
-                ["git fsck", "--repo URL reads a remote instead"],
+                [self.repo.command("fsck"), "--repo URL reads a remote instead"],
             )
         return UserError("T005", why, place=str(self.repo.location), hints=hints)
 

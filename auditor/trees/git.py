@@ -190,6 +190,8 @@ class _Batch:
 
         ``(b"", b"ended", b"")`` when git died.
         """
+        if self._out.closed:
+            return b"", b"ended", b""
         header = self._out.readline()
         if not header.endswith(b"\n"):
             return b"", b"ended", b""
@@ -221,6 +223,7 @@ class GitRepo:
         self.work_tree = work_tree
         common = _first_line(git_dir / "commondir")
         self.common_dir = (git_dir / common).resolve() if common else git_dir
+        self._running: set[_Batch] = set()
         self._idle: _Batch | None = None
         self._idle_network = False
 
@@ -296,20 +299,26 @@ class GitRepo:
         if batch is not None and self._idle_network == network:
             return batch
         if batch is not None:
-            batch.close()
-        return _Batch(self, network)
+            self._end(batch)
+        batch = _Batch(self, network)
+        self._running.add(batch)
+        return batch
 
     def _give(self, batch: _Batch, network: bool) -> None:
         if self._idle is not None:
-            batch.close()
+            self._end(batch)
         else:
             self._idle, self._idle_network = batch, network
 
+    def _end(self, batch: _Batch) -> None:
+        self._running.discard(batch)
+        batch.close()
+
     def close(self) -> None:
-        """End the child that waits for the next read, if there is one."""
-        batch, self._idle = self._idle, None
-        if batch is not None:
-            batch.close()
+        """End every child of this repository; a stream that is still being read breaks off."""
+        self._idle = None
+        while self._running:
+            self._running.pop().close()
 
     def __del__(self) -> None:
         try:
@@ -339,10 +348,10 @@ class GitRepo:
                 yield content
         finally:
             # Answers nobody took would be read as those of the next question.
-            if asked == answered:
+            if asked == answered and batch in self._running:
                 self._give(batch, network)
             else:
-                batch.close()
+                self._end(batch)
 
     def commit(self, rev: str) -> CommitFacts:
         """Resolve a revision to a commit. ``UserError`` T002 unknown, T003 ambiguous, T015 impossible."""
@@ -353,7 +362,7 @@ class GitRepo:
         if kind == b"commit":
             self._give(batch, False)
             return _parse_commit(oid.decode(), content)
-        batch.close()
+        self._end(batch)
         if kind == b"ambiguous" or (kind == b"missing" and _is_hex(rev)):
             candidates = self._commits_with_prefix(rev)
             if len(candidates) > 1:
@@ -385,13 +394,14 @@ class GitRepo:
         from difflib import get_close_matches
 
         hints = []
+        fetch = self.command("fetch")
         if _is_hex(rev):
             if self.is_shallow:
-                hints.append("git fetch --unshallow        (this clone is shallow)")
+                hints.append(f"{fetch} --unshallow        (this clone is shallow)")
             if len(rev) >= 40:
-                hints.append(f"git fetch origin {rev}")
+                hints.append(f"{fetch} origin {rev}")
             else:
-                hints.append("git fetch --all --tags       (then try again)")
+                hints.append(f"{fetch} --all --tags        (then try again)")
         else:
             names = list(self.refs())
             near = get_close_matches(rev, names, 3, 0.6)
@@ -404,7 +414,7 @@ class GitRepo:
             if rev[:1].isdigit() and "." in rev:
                 hints.append(f"a release is named with --release {rev}")
             if not hints:
-                hints.append("git fetch --all --tags       (then try again)")
+                hints.append(f"{fetch} --all --tags        (then try again)")
         hints.append("--repo URL looks in a remote repository")
         return UserError(
             "T002", f"no commit named {rev} in this repository", place=str(self.location), hints=hints
@@ -414,6 +424,12 @@ class GitRepo:
     def location(self) -> Path:
         """The folder a person knows this repository by."""
         return self.work_tree or self.git_dir
+
+    def command(self, words: str) -> str:
+        """A git command on this repository as a person would type it here."""
+        import shlex
+
+        return f"git -C {shlex.quote(os.path.relpath(self.location))} {words}"
 
     def list_tree(self, tree: str, *, network: bool = False) -> bytes:
         """Raw ``ls-tree -r -z``: ``mode type id TAB path NUL``. ``MissingObject`` if a part is absent."""
@@ -450,7 +466,7 @@ class GitRepo:
                 "T005",
                 f"{len(oids)} objects are missing and the clone names no remote to fetch them from",
                 place=str(self.location),
-                hints=["git fetch --refetch"],
+                hints=[self.command("fetch --refetch --no-filter")],
             )
         done = self.run(
             "-c",

@@ -111,9 +111,13 @@ def _open_path(spec: TreeSpec, distribution: str | None, markers: tuple[str, ...
                 hints=["--path CLONE, or leave --commit out to audit the folder as it is"],
             )
         return _folder_with(path, markers) or FolderTree(path)
-    if spec.commit is None and repo.work_tree is not None:
+    if spec.worktree or (spec.commit is None and repo.work_tree is not None):
         return WorktreeTree(repo)
-    return CommitTree(repo, spec.commit or "HEAD", allow_fetch=spec.allow_fetch)
+    return CommitTree(repo, _revision(spec), allow_fetch=spec.allow_fetch)
+
+
+def _revision(spec: TreeSpec) -> str:
+    return "HEAD" if spec.commit is None else spec.commit
 
 
 def _folder_with(path: Path, markers: tuple[str, ...]) -> FolderTree | None:
@@ -146,7 +150,7 @@ def _search(
         try:
             return CommitTree(
                 repo,
-                spec.commit or "HEAD",
+                _revision(spec),
                 allow_fetch=spec.allow_fetch,
                 notes=[f"source: {place}, without checking it out; {_OTHERS}"],
             )

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from auditor.errors import UserError
 from auditor.trees.base import SourceTree
-from auditor.trees.cache import write_whole
+from auditor.trees.cache import cache_dir, write_whole
 from auditor.trees.locks import cache_trouble, locked_folder
 from auditor.trees.wheel import WheelTree, normal_name
 
@@ -31,12 +31,14 @@ _FIRST_CHOICE = (
 def release_tree(distribution: str, version: str, *, notes: Sequence[str] = ()) -> SourceTree:
     """The wheel of a release. ``UserError`` T009 no such release, T010 no network, T014 no space."""
     version = checked_version(version)
-    with locked_folder("wheels") as folder:
-        place = folder / f"{normal_name(distribution)}-{version}"
-        wheel = _stored(place)
-        if wheel is None:
-            wheel = _download(distribution, version, place)
-    return WheelTree(wheel, distribution=distribution, kind="release", notes=notes)
+    name = f"{normal_name(distribution)}-{version}"
+    # Folders of releases appear whole, so a finished one can be read without the lock.
+    stored = _stored(cache_dir() / "wheels" / name)
+    if stored is None:
+        with locked_folder("wheels") as folder:
+            stored = _stored(folder / name) or _download(distribution, version, folder / name)
+    wheel, digest = stored
+    return WheelTree(wheel, distribution=distribution, kind="release", sha256=digest, notes=notes)
 
 
 def checked_version(version: str) -> str:
@@ -49,19 +51,19 @@ def checked_version(version: str) -> str:
     return match[1].lower()
 
 
-def _stored(place: Path) -> Path | None:
-    """The wheel of an earlier download, if it still has the hash that was noted then."""
+def _stored(place: Path) -> tuple[Path, str] | None:
+    """The wheel of an earlier download and its sha256, if that is still the one noted then."""
     wheels = sorted(place.glob("*.whl"))
     if len(wheels) != 1:
         return None
     try:
         noted = wheels[0].with_suffix(".sha256").read_text().split()[0]
-        return wheels[0] if noted == _sha256(wheels[0]) else None
+        return (wheels[0], noted) if noted == _sha256(wheels[0]) else None
     except (OSError, IndexError):
         return None
 
 
-def _download(distribution: str, version: str, place: Path) -> Path:
+def _download(distribution: str, version: str, place: Path) -> tuple[Path, str]:
     temporary = place.with_name(f".{place.name}.tmp")
     try:
         shutil.rmtree(temporary, ignore_errors=True)  # left by a run that was killed; we hold the lock
@@ -71,10 +73,11 @@ def _download(distribution: str, version: str, place: Path) -> Path:
         if len(wheels) != 1:
             raise UserError("T009", f"pip left no wheel of {distribution} {version}", hints=["--wheel FILE"])
         WheelTree(wheels[0], distribution=distribution).close()  # refuse it before it is kept
-        write_whole(wheels[0].with_suffix(".sha256"), f"{_sha256(wheels[0])}  {wheels[0].name}\n".encode())
+        digest = _sha256(wheels[0])
+        write_whole(wheels[0].with_suffix(".sha256"), f"{digest}  {wheels[0].name}\n".encode())
         shutil.rmtree(place, ignore_errors=True)
         os.replace(temporary, place)
-        return place / wheels[0].name
+        return place / wheels[0].name, digest
     except OSError as error:
         raise cache_trouble(error) from None
     finally:

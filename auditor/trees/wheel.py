@@ -29,6 +29,8 @@ _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 class WheelTree:
     """The files of a wheel. ``distribution`` is the name its metadata must carry (None: any).
 
+    ``sha256`` is the digest of the file where the caller has just computed it.
+
     ``UserError`` T006 corrupt, T007 of another project, T008 unsafe, T014 unreadable.
     """
 
@@ -38,11 +40,13 @@ class WheelTree:
         *,
         distribution: str | None = None,
         kind: str = "wheel",
+        sha256: str | None = None,
         notes: Sequence[str] = (),
     ) -> None:
         self.path = Path(path)
         self.kind = kind
         self.notes = tuple(notes)
+        self._sha256 = sha256
         self._blobs: dict[str, str] | None = None
         self._info: TreeInfo | None = None
         try:
@@ -111,6 +115,8 @@ class WheelTree:
 
     def sha256(self) -> str:
         """Digest of the whole archive file."""
+        if self._sha256 is not None:
+            return self._sha256
         import hashlib
 
         digest = hashlib.sha256()
@@ -120,7 +126,8 @@ class WheelTree:
                 digest.update(chunk)
         except OSError as error:
             raise unreadable(str(self.path), error) from None
-        return digest.hexdigest()
+        self._sha256 = digest.hexdigest()
+        return self._sha256
 
     def close(self) -> None:
         self._file.close()
