@@ -1,0 +1,79 @@
+"""The published JSON of an audit. Its form is ``reports/schema/audit-1.json``.
+
+One entry a line, so that two reports can be compared with ``diff`` and searched with ``grep``. Same report,
+same bytes: every list is sorted here, by place first, whatever order it was found in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from auditor.errors import UserError
+from auditor.gates.model import Finding, Gate, Predicate, Problem, Report
+
+#: Names the form for good; a copy of the schema is shipped as ``reports/schema/audit-1.json``.
+SCHEMA_ID = "urn:sglang-auditor:schema:audit:1"
+MAJOR = "1"
+
+
+def predicate_key(item: Predicate) -> tuple[Any, ...]:
+    return (item.path, item.line, item.name, item.kind)
+
+
+def gate_key(item: Gate) -> tuple[Any, ...]:
+    return (item.path, item.line, item.end_line, item.kind, item.predicate, item.id)
+
+
+def finding_key(item: Finding) -> tuple[Any, ...]:
+    return (item.path, item.line, item.query, item.gate, item.symbol, item.message)
+
+
+def problem_key(item: Problem) -> tuple[Any, ...]:
+    return (item.path, item.line, item.message)
+
+
+_SORT: dict[str, Any] = {
+    "predicates": predicate_key,
+    "gates": gate_key,
+    "findings": finding_key,
+    "problems": problem_key,
+}
+
+
+def dumps(report: Report) -> bytes:
+    """The report as UTF-8 JSON with a final newline."""
+    encode = msgspec.json.Encoder(order="deterministic").encode
+    out = [b'{\n"$schema":' + encode(SCHEMA_ID)]
+    for name in Report.__struct_fields__:
+        value = getattr(report, name)
+        head = b',\n"' + name.encode() + b'":'
+        key = _SORT.get(name)
+        if key is None:
+            out.append(head + encode(value))
+        elif not value:
+            out.append(head + b"[]")
+        else:
+            out.append(head + b"[\n" + b",\n".join(encode(item) for item in sorted(value, key=key)) + b"\n]")
+    out.append(b"\n}\n")
+    return b"".join(out)
+
+
+def loads(data: bytes, name: str) -> Report:
+    """A report read back; ``name`` is what errors call it.
+
+    Fields that a later minor version added are ignored. UserError U013 for what is not a report and for
+    another major version.
+    """
+    try:
+        report = msgspec.json.decode(data, type=Report)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        fact = f"not an audit report: {str(exc)[:1].lower()}{str(exc)[1:]}"
+        hints = [f"write one with: audit PROJECT --format json --output {name}"]
+        raise UserError("U013", fact, place=name, hints=hints) from None
+    if report.schema_version.partition(".")[0] != MAJOR:
+        fact = f"schema version {report.schema_version}, this tool reads {MAJOR}.x"
+        hints = [f"write it again with: audit {report.project} --format json --output {name}"]
+        raise UserError("U013", fact, place=name, hints=hints)
+    return report
