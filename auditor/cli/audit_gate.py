@@ -10,7 +10,8 @@ import click
 import msgspec
 
 from auditor.cli.command import VerbCommand
-from auditor.cli.options import Request, audited, opened, tree_options
+from auditor.cli.options import Request, tree_options
+from auditor.cli.source import audited, opened
 from auditor.errors import UserError
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ _IN_FULL = 6
 
 
 @click.command(
-    cls=VerbCommand, example=("audit gate deep_gemm_wrapper/configurer.py:22", "audit gate attention/NAME -v")
+    cls=VerbCommand, example=("audit gate ServerArgs.__post_init__ --release 0.5.14", "audit gate QUERY -v")
 )
 @click.argument("word", metavar="GATE")
 @tree_options(targets="all")
@@ -54,7 +55,7 @@ def gate(word: str, request: Request) -> None:
 
 
 def select(report: Report, word: str) -> tuple[list[Gate], list[Predicate]]:
-    """The gates and predicates that ``word`` names, the most exact reading first. UserError U011 if none."""
+    """The gates and predicates that ``word`` names, the most exact reading first. UserError U012 if none."""
     place = re.fullmatch(r"(.+):(\d+)", word)
     if place:
         path, line = place[1], int(place[2])
@@ -88,7 +89,7 @@ def select(report: Report, word: str) -> tuple[list[Gate], list[Predicate]]:
 
 def _nothing(word: str, near: list[str]) -> UserError:
     hints = [f"audit gate {name}" for name in near] or ["audit predicates"]
-    return UserError("U011", f"nothing in this tree is called {word!r}", hints=hints)
+    return UserError("U012", f"nothing in this tree is called {word!r}", hints=hints)
 
 
 def _is_path(path: str, wanted: str) -> bool:

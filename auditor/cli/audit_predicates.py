@@ -9,7 +9,8 @@ import click
 import msgspec
 
 from auditor.cli.command import VerbCommand
-from auditor.cli.options import Request, audited, opened, tree_options
+from auditor.cli.options import Request, tree_options
+from auditor.cli.source import audited, opened
 from auditor.errors import UserError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from auditor.gates.model import Predicate, Report
 
 
-@click.command(cls=VerbCommand, example="audit predicates is_blackwell --release 0.5.14")
+@click.command(cls=VerbCommand, example="audit predicates sm120 --release 0.5.14")
 @click.argument("words", nargs=-1, metavar="[WORD]...")
 @tree_options(targets="all")
 def predicates(words: tuple[str, ...], request: Request) -> None:
@@ -43,7 +44,7 @@ def _chosen(report: Report, words: tuple[str, ...]) -> list[Predicate]:
         names = {item.name.rpartition(".")[2] for item in report.predicates}
         near = difflib.get_close_matches(words[0], sorted(names), n=1, cutoff=0.5)
         hints = [f"audit predicates {name}" for name in near] or ["audit predicates"]
-        raise UserError("U011", f"no predicate of this tree has {words[0]!r} in its name", hints=hints)
+        raise UserError("U012", f"no predicate of this tree has {words[0]!r} in its name", hints=hints)
     return out
 
 

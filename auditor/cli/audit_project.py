@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import click
 
 from auditor.cli.command import VerbCommand
-from auditor.cli.options import Request, audited, opened, tree_options
+from auditor.cli.options import Request, tree_options
+from auditor.cli.source import audited, opened
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
 
 if TYPE_CHECKING:

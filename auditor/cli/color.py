@@ -39,10 +39,15 @@ def console(stream: IO[str], choice: str = "auto") -> Console:
     """A rich console on ``stream``: terminal width on a terminal, else ``$COLUMNS`` or a fixed width."""
     from rich.console import Console
 
+    class Piped(Console):
+        def on_broken_pipe(self) -> None:
+            # Rich would end the process here, and with its own exit code.
+            raise BrokenPipeError
+
     color = use_color(choice, stream)
     terminal = is_terminal(stream)
     width = None if terminal else _columns()
-    return Console(
+    return Piped(
         file=stream,
         force_terminal=color,
         force_interactive=False,

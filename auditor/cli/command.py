@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import click
@@ -29,10 +30,10 @@ class VerbCommand(click.Command):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Question, usage, example, options."""
-        formatter.write(f"{(self.help or '').strip()}\n\n")
-        pieces = " ".join(self.collect_usage_pieces(ctx))
-        formatter.write(f"usage: {ctx.command_path} {pieces}\n".replace("[OPTIONS] ", "").rstrip())
-        formatter.write(" [OPTIONS]\n" if self._has_options() else "\n")
+        formatter.write(f"{inspect.cleandoc(self.help or '')}\n\n")
+        words = [piece for piece in self.collect_usage_pieces(ctx) if piece != self.options_metavar]
+        words += ["[OPTIONS]"] if any(isinstance(param, click.Option) for param in self.params) else []
+        formatter.write(f"usage: {' '.join([ctx.command_path, *words])}\n")
         if self.examples:
             formatter.write("\nexample:\n" if len(self.examples) == 1 else "\nexamples:\n")
             for line in self.examples:
@@ -40,16 +41,13 @@ class VerbCommand(click.Command):
         sections: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
-            if record:
+            if record and not isinstance(param, click.Argument):
                 sections.setdefault(getattr(param, "section", "options"), []).append(record)
         for heading, rows in sorted(sections.items(), key=lambda item: item[0] == "options"):
             formatter.write(f"\n{heading}:\n")
             formatter.indent()
             formatter.write_dl(rows, col_max=30)
             formatter.dedent()
-
-    def _has_options(self) -> bool:
-        return any(isinstance(param, click.Option) for param in self.params)
 
 
 class SubGroup(click.Group):
@@ -82,6 +80,7 @@ class SubGroup(click.Group):
         """As click does, but an unknown word is answered with the nearest known one."""
         from auditor.cli.groups import unknown_verb
 
-        if not args[0].startswith("-") and args[0] not in self.commands:
+        known = ctx.resilient_parsing or args[0].startswith("-") or args[0] in self.commands
+        if not known:
             raise unknown_verb(ctx, args[0], list(self.commands))
         return super().resolve_command(ctx, args)

@@ -40,7 +40,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """As click does, but an unknown word is answered with the nearest known one."""
         word = args[0]
-        if word.startswith("-") or self.get_command(ctx, word) is not None:
+        if ctx.resilient_parsing or word.startswith("-") or self.get_command(ctx, word) is not None:
             return super().resolve_command(ctx, args)
         kind = "project or verb" if self.program.projects else "verb"
         raise unknown_verb(ctx, word, self.list_commands(ctx), kind)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -14,16 +14,16 @@ from auditor.cli.command import Option
 from auditor.cli.words import AssumptionType, TargetsType, VerdictsType
 from auditor.errors import UserError
 
-if TYPE_CHECKING:
-    from auditor.gates.model import Report
-    from auditor.trees.base import SourceTree
-
 #: What is audited where nothing else is named.
 DEFAULT_PROJECT = "sglang"
 
 _SOURCE = "which tree (without any: the clone you are in, else the public repository)"
 _QUESTION = "what is asked"
 _OUTPUT = "output"
+_PATH = click.Path()
+#: An option whose value may be left out.
+_maybe: dict[str, Any] = {"is_flag": False, "flag_value": ""}
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,13 @@ class Request:
     """What the shared options said. ``None`` means: not given."""
 
     project: str
+    path: str | None  # a clone, bare repository, folder or wheel on this disk
     commit: str | None
     release: str | None
     wheel: str | None
-    installed: str | None  # "" where no folder was named
-    repo: str | None
-    worktree: str | None
+    installed: bool | str | None  # True where no folder was named
+    repo: str | None  # a URL
+    worktree: bool
     allow_fetch: bool
     targets: tuple[str, ...]
     reference: str
@@ -60,25 +61,19 @@ def _options(targets: str, fail_on: bool, formats: tuple[str, ...]) -> list[Call
     output = functools.partial(option, section=_OUTPUT)
     out = [
         source("--commit", metavar="REV", help="A commit, tag, branch or A~3; nothing is checked out."),
+        source("--path", type=_PATH, help="A clone (or bare one), unpacked folder or wheel file."),
+        source(
+            "--worktree", metavar="[DIR]", **_maybe, help="Files as they lie in a clone, changes included."
+        ),
         source("--release", metavar="VERSION", help="A release, fetched once through pip into the cache."),
-        source("--wheel", metavar="FILE", help="A wheel file."),
+        source("--wheel", type=_PATH, metavar="FILE", help="A wheel file."),
         source(
             "--installed",
-            is_flag=False,
-            flag_value="",
             metavar="[DIR]",
-            help="The installed copy, or the one in this environment's folder; never imported.",
+            **_maybe,
+            help="The installed copy, there or in DIR; not imported.",
         ),
-        source(
-            "--repo", metavar="PATH|URL", help="The repository of --commit; a URL is cloned into the cache."
-        ),
-        source(
-            "--worktree",
-            is_flag=False,
-            flag_value=".",
-            metavar="[DIR]",
-            help="A working tree as it lies there, uncommitted changes included.",
-        ),
+        source("--repo", metavar="URL", help="A repository for --commit; its clone is kept cached."),
         source("--allow-fetch", is_flag=True, help="Let a partial clone fetch the objects it lacks."),
         question(
             "--target",
@@ -87,7 +82,7 @@ def _options(targets: str, fail_on: bool, formats: tuple[str, ...]) -> list[Call
             default=targets,
             show_default=True,
             metavar="LIST",
-            help="GPU targets, or all; see `audit targets`.",
+            help="GPU targets, or all.",
         ),
         question(
             "--against",
@@ -104,11 +99,9 @@ def _options(targets: str, fail_on: bool, formats: tuple[str, ...]) -> list[Call
             type=AssumptionType(),
             multiple=True,
             metavar="KEY=VALUE",
-            help="A fact: cuda=12.8, dep.deep_gemm=absent, env.X=1, arg.Y=auto.",
+            help="A fact: cuda=12.8, dep.NAME=absent, env.X=1 …",
         ),
-        question(
-            "--defaults", is_flag=True, help="Take unset arguments and environment as a fresh start does."
-        ),
+        question("--defaults", is_flag=True, help="Unset arguments and environment as on a fresh start."),
         output(
             "--format",
             type=click.Choice(formats),
@@ -116,8 +109,8 @@ def _options(targets: str, fail_on: bool, formats: tuple[str, ...]) -> list[Call
             show_default=True,
             help="How to print it.",
         ),
-        output("--output", metavar="FILE", help="Write there instead of stdout; whole or not at all."),
-        output("--color", type=click.Choice(("auto", "always", "never")), default="auto", help="Colour."),
+        output("--output", metavar="FILE", help="Write there; whole or not at all."),
+        output("--color", type=click.Choice(("auto", "always", "never")), default="auto", help="Coloured?"),
         output("-v", "--verbose", count=True, help="More: chains and arms; twice for everything."),
         output("-q", "--quiet", is_flag=True, help="Findings only, no chatter."),
         output("--no-cache", is_flag=True, help="Neither read nor write cached facts."),
@@ -127,8 +120,8 @@ def _options(targets: str, fail_on: bool, formats: tuple[str, ...]) -> list[Call
             "--fail-on",
             type=VerdictsType(),
             multiple=True,
-            metavar="VERDICT",
-            help="Exit 1 if a target gets this verdict; repeat it, or give a comma list.",
+            metavar="LIST",
+            help="Exit 1 if a target gets one of these.",
         )
         out.insert(-1, verdicts)
     out.append(source("--project", default=DEFAULT_PROJECT, metavar="NAME", hidden=True, help="The profile."))
@@ -145,6 +138,7 @@ def tree_options(
         def wrapper(**words: Any) -> Any:
             assumptions = _assumptions(words.pop("assumptions"))
             fail = words.pop("fail_on", ())
+            _sources(words)
             request = Request(
                 assumptions=assumptions,
                 fail_on=tuple(dict.fromkeys(verdict for group in fail for verdict in group)),
@@ -152,7 +146,6 @@ def tree_options(
                 use_cache=not words.pop("no_cache"),
                 **{name: words.pop(name) for name in _PLAIN},
             )
-            _one_source(request)
             return function(request=request, **words)
 
         for option in reversed(_options(targets, fail_on, formats)):
@@ -163,8 +156,8 @@ def tree_options(
 
 
 _PLAIN = (
-    "project", "commit", "release", "wheel", "installed", "repo", "worktree", "allow_fetch", "targets",
-    "defaults", "format", "verbose", "quiet", "color", "output",
+    "project", "path", "commit", "release", "wheel", "installed", "repo", "worktree", "allow_fetch",
+    "targets", "defaults", "format", "verbose", "quiet", "color", "output",
 )  # fmt: skip
 
 
@@ -178,59 +171,20 @@ def _assumptions(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
     return dict(sorted(out.items()))
 
 
-def _one_source(request: Request) -> None:
-    given = [
-        name
-        for name in ("commit", "release", "wheel", "installed", "worktree")
-        if getattr(request, name) is not None
-    ]
-    if request.repo is not None and given and given != ["commit"]:
-        given.append("repo")
-    if len(given) > 1:
-        words = " and ".join(f"--{name}" for name in given)
-        raise UserError(
-            "U005", f"one tree at a time: {words} name different ones", hints=[f"keep --{given[0]} only"]
-        )
-
-
-@contextmanager
-def opened(request: Request) -> Iterator[SourceTree]:
-    """The tree that the options name. UserError T0nn where there is none."""
-    from auditor.cli.progress import Progress
-    from auditor.trees.open import TreeSpec, open_tree
-
-    spec = TreeSpec(
-        project=request.project,
-        commit=request.commit,
-        release=request.release,
-        wheel=request.wheel,
-        installed=request.installed,
-        repo=request.repo,
-        worktree=request.worktree,
-        allow_fetch=request.allow_fetch,
-    )
-    with Progress(request.quiet) as progress:
-        tree = open_tree(spec, progress=progress)
-    try:
-        yield tree
-    finally:
-        close = getattr(tree, "close", None)
-        if close is not None:
-            close()
-
-
-def audited(tree: SourceTree, request: Request, targets: tuple[str, ...] | None = None) -> Report:
-    """The audit of ``tree`` as the options ask for it; ``targets`` overrides theirs."""
-    from auditor.cli.progress import Progress
-    from auditor.gates.audit import AuditOptions, audit
-
-    options = AuditOptions(
-        targets=targets or request.targets,
-        reference=request.reference,
-        assumptions=request.assumptions,
-        defaults=request.defaults,
-        use_cache=request.use_cache,
-        project=request.project,
-    )
-    with Progress(request.quiet) as progress:
-        return audit(tree, options, progress=progress)
+def _sources(words: dict[str, Any]) -> None:
+    """Turn what people write into what :class:`auditor.trees.open.TreeSpec` holds, in place."""
+    if words["installed"] == "":
+        words["installed"] = True
+    local = [words["path"]] if words["path"] is not None else []
+    folder = words["worktree"]
+    words["worktree"] = folder is not None
+    if folder:
+        local.append(folder)
+    repo = words["repo"]
+    if repo is not None and not _URL.match(repo):
+        local.append(repo)
+        words["repo"] = None
+    if len(set(local)) > 1:
+        fact = f"{local[0]!r} and {local[1]!r} name two different sources"
+        raise UserError("U005", fact, hints=[f"--path {local[0]}"])
+    words["path"] = local[0] if local else None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 
 from auditor.cli.color import is_terminal
@@ -38,6 +41,27 @@ class Progress:
         width = shutil.get_terminal_size().columns - 1
         self._write("\r\x1b[K" + line(what, done, total)[:width])
         self._drawn = True
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Show ``what`` while a block runs that reports nothing itself; a thread keeps the seconds going."""
+        if not self.enabled:
+            yield
+            return
+        done = threading.Event()
+
+        def tick() -> None:
+            while not done.wait(_DELAY):
+                self(f"{what} ({time.monotonic() - self._start:.0f} s)")
+
+        thread = threading.Thread(target=tick, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            done.set()
+            thread.join()
+            self.close()
 
     def close(self) -> None:
         """Wipe the line, if there is one."""

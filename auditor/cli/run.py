@@ -163,7 +163,7 @@ def _write_log(text: str, arguments: Sequence[str]) -> str:
     folder.mkdir(exist_ok=True)
     for old in sorted(folder.glob("error-*.log"))[: -(_LOGS_KEPT - 1)]:
         old.unlink(missing_ok=True)
-    path = folder / f"error-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.log"
+    path = folder / f"error-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() % 10**9:09}.log"
     head = [
         f"sglang-auditor {__version__}",
         f"Python {platform.python_version()} on {platform.system()} {platform.machine()}",

@@ -1,0 +1,98 @@
+"""From the shared options to an open tree and its audit."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, MutableMapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from auditor.cli.options import Request
+from auditor.cli.progress import Progress
+
+if TYPE_CHECKING:
+    from auditor.gates.model import Report
+    from auditor.trees.base import SourceTree
+
+
+@contextmanager
+def opened(request: Request) -> Iterator[SourceTree]:
+    """The tree that the options name, closed afterwards. UserError T0nn where there is none.
+
+    A download or a clone can take a while, and the layers below say nothing: the progress line names it.
+    """
+    from auditor.profile import load_profile
+    from auditor.trees.open import TreeSpec, open_tree
+
+    profile = load_profile(request.project, memo=_Memo() if request.use_cache else None)
+    spec = TreeSpec(
+        path=request.path,
+        commit=request.commit,
+        release=request.release,
+        wheel=request.wheel,
+        installed=request.installed,
+        repo=request.repo,
+        worktree=request.worktree,
+        allow_fetch=request.allow_fetch,
+    )
+    roots = (*profile.roots.repository, *profile.roots.wheel)
+    with Progress(request.quiet).waiting(f"opening {request.project} {_named(request)}"):
+        tree = open_tree(
+            spec,
+            distribution=profile.distributions[0] if profile.distributions else None,
+            default_url=profile.url,
+            source_roots=profile.roots.repository,
+            marker=[f"{root}/{marker}" if root else marker for root in roots for marker in profile.markers],
+        )
+    try:
+        yield tree
+    finally:
+        close = getattr(tree, "close", None)
+        if close is not None:
+            close()
+
+
+def audited(tree: SourceTree, request: Request) -> Report:
+    """The audit of ``tree`` as the options ask for it."""
+    from auditor.gates.audit import AuditOptions, audit
+
+    options = AuditOptions(
+        targets=request.targets,
+        reference=request.reference,
+        assumptions=request.assumptions,
+        defaults=request.defaults,
+        use_cache=request.use_cache,
+        project=request.project,
+    )
+    with Progress(request.quiet) as progress:
+        return audit(tree, options, progress=progress)
+
+
+def _named(request: Request) -> str:
+    return str(request.release or request.wheel or request.commit or request.repo or request.path or "")
+
+
+class _Memo(MutableMapping[bytes, bytes]):
+    """The cache folder as the mapping that decoders of settled files take."""
+
+    def __getitem__(self, key: bytes) -> bytes:
+        from auditor.trees.cache import cached_bytes
+
+        found = cached_bytes("memo", hashlib.sha256(key).hexdigest())
+        if found is None:
+            raise KeyError(key)
+        return found
+
+    def __setitem__(self, key: bytes, value: bytes) -> None:
+        from auditor.trees.cache import store_bytes
+
+        store_bytes("memo", hashlib.sha256(key).hexdigest(), value)
+
+    def __delitem__(self, key: bytes) -> None:
+        raise KeyError(key)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
