@@ -16,7 +16,7 @@ import msgspec
 
 from auditor.arch.targets import load_targets
 from auditor.gates.model import VERDICTS, Gate
-from auditor.queries.model import DEFAULT, FROM, Example, Query, listed
+from auditor.queries.model import DEFAULT, FROM, REFERENCE, WHEN, Example, GateMatch, Query, listed
 from auditor.queries.pattern import PatternError, shape
 
 
@@ -54,17 +54,25 @@ def is_target(glob: str) -> bool:
     return any(fnmatchcase(name, glob) for name in load_targets())
 
 
+def _gates(query: Query) -> Iterator[tuple[str, GateMatch]]:
+    if query.match and query.match.gate:
+        yield "match.gate", query.match.gate
+    if query.match and query.match.code and query.match.code.not_under:
+        yield "match.code.not-under", query.match.code.not_under
+
+
 def _targets(query: Query) -> Iterator[Problem]:
     places: list[tuple[str, Mapping[str, object], tuple[str, ...]]] = [
-        ("verdict", query.verdict, (DEFAULT, FROM))
+        ("verdict", query.verdict, (DEFAULT, FROM, *WHEN))
     ]
-    if query.match and query.match.gate:
-        gate = query.match.gate
+    for where, gate in _gates(query):
         places += [
-            ("match.gate.truth", gate.truth, ()),
-            ("match.gate.reached", gate.reached, ()),
-            ("match.gate.verdict", gate.verdict, ()),
+            (f"{where}.truth", gate.truth, (REFERENCE,)),
+            (f"{where}.reached", gate.reached, (REFERENCE,)),
+            (f"{where}.verdict", gate.verdict, ()),
         ]
+    if query.match and query.match.code:
+        places.append(("match.code.reached", query.match.code.reached, (REFERENCE,)))
     for index, example in enumerate(query.examples):
         if not isinstance(example.expect, str):
             places.append((f"examples.{index}.expect", example.expect, (DEFAULT,)))
@@ -121,15 +129,16 @@ def _verdicts(query: Query) -> Iterator[Problem]:
 def _patterns(query: Query) -> Iterator[Problem]:
     if not query.match:
         return
-    code, gate = query.match.code, query.match.gate
+    code = query.match.code
     texts = [("match.code.pattern", t) for t in listed(code.pattern)] if code else []
+    texts += [("match.code.contains", t) for t in listed(code.contains)] if code else []
     texts += [("match.code.not-inside", t) for t in listed(code.not_inside)] if code else []
     regexes = []
-    if gate and gate.predicate:
-        if gate.predicate.pattern:
-            texts.append(("match.gate.predicate.pattern", gate.predicate.pattern))
-        if gate.predicate.regex:
-            regexes.append(("match.gate.predicate.regex", gate.predicate.regex))
+    for where, gate in _gates(query):
+        if gate.predicate and gate.predicate.pattern:
+            texts.append((f"{where}.predicate.pattern", gate.predicate.pattern))
+        if gate.predicate and gate.predicate.regex:
+            regexes.append((f"{where}.predicate.regex", gate.predicate.regex))
     if code:
         regexes += [
             (f"match.code.where.{k}.regex", v.regex) for k, v in code.where.items() if v.regex is not None
@@ -167,6 +176,11 @@ def _captures(query: Query) -> frozenset[str]:
     for text in listed(query.match.code.pattern):
         try:
             found.append(shape(text).holes)
+        except PatternError:
+            return frozenset()
+    for text in listed(query.match.code.contains):
+        try:
+            found = [holes | shape(text).holes for holes in found]
         except PatternError:
             return frozenset()
     return frozenset.intersection(*found) if found else frozenset()
@@ -296,11 +310,10 @@ _SPELLING = re.compile(r"sm_?\d{2,3}|blackwell|hopper", re.IGNORECASE)
 def _names(query: Query) -> Iterator[Problem]:
     """A query must not hang on how this month's source spells a question about the GPU."""
     fields: list[tuple[str, str]] = [(f"words.{i}", w) for i, w in enumerate(query.words)]
-    gate = query.match.gate if query.match else None
-    if gate:
-        fields += [("match.gate.via", name) for name in listed(gate.via)]
+    for where, gate in _gates(query):
+        fields += [(f"{where}.via", name) for name in listed(gate.via)]
         if gate.predicate:
-            fields += [("match.gate.predicate", gate.predicate.regex or gate.predicate.pattern or "")]
+            fields += [(f"{where}.predicate", gate.predicate.regex or gate.predicate.pattern or "")]
     for where, text in fields:
         if _SPELLING.search(text):
             yield Problem(

@@ -15,7 +15,7 @@ from typing import Any
 from auditor.gates.model import Finding, Gate
 from auditor.profile import Profile
 from auditor.queries.checks import GATE_FIELDS
-from auditor.queries.gatematch import gate_matches, gates_at
+from auditor.queries.gatematch import gate_matches, gates_at, reach, stands_under, truth_holds
 from auditor.queries.model import DEFAULT, FROM, Query
 from auditor.queries.scan import CodeHit, ScanPlan
 from auditor.trees.base import SourceTree
@@ -52,7 +52,7 @@ def run_queries(
             by_query.setdefault(hit.query, []).append((path, hit))
     found: dict[tuple[Any, ...], Finding] = {}
     for query in queries:
-        for match in _matches(query, gates, by_path, by_query, reference):
+        for match in _matches(query, gates, by_path, by_query, (*targets, reference), reference):
             finding = _finding(query, match, targets)
             if finding is not None:
                 found.setdefault(_key(finding), finding)
@@ -85,7 +85,7 @@ def scan_tree(plan: ScanPlan, tree: SourceTree, modules: Mapping[str, str]) -> d
 class Match:
     """One place a query matches: a gate, a piece of code, or a piece of code at a gate."""
 
-    __slots__ = ("path", "line", "symbol", "module", "gate", "captures", "verdict")
+    __slots__ = ("path", "line", "symbol", "module", "gate", "captures", "verdict", "reached")
 
     def __init__(
         self,
@@ -97,6 +97,7 @@ class Match:
         gate: Gate | None = None,
         captures: Mapping[str, str] | None = None,
         verdict: Mapping[str, str] | None = None,
+        reached: Mapping[str, str] | None = None,
     ) -> None:
         self.path = path
         self.line = line
@@ -105,6 +106,7 @@ class Match:
         self.gate = gate
         self.captures = dict(captures or {})
         self.verdict = verdict  # overrides the query's, for plugins
+        self.reached = dict(reached or {})  # per target, for code
 
 
 def _matches(
@@ -112,6 +114,7 @@ def _matches(
     gates: Sequence[Gate],
     by_path: Mapping[str, list[Gate]],
     hits: Mapping[str, list[tuple[str, CodeHit]]],
+    targets: Sequence[str],
     reference: str,
 ) -> Iterator[Match]:
     if query.match is None:
@@ -125,18 +128,37 @@ def _matches(
         return
     accepted: dict[str, list[Gate]] = {}
     for path, hit in hits.get(query.id, ()):
+        here = by_path.get(path, ())
+        comes = reach(hit, here, sorted({target for gate in here for target in gate.truth} | set(targets)))
+        if not truth_holds(code.reached, comes, reference):
+            continue
+        if code.not_under is not None and any(
+            stands_under(hit, gate) and gate_matches(code.not_under, gate, reference) for gate in here
+        ):
+            continue
         if wanted is None:
-            yield Match(path, hit.line, hit.symbol, captures=hit.captures)
+            yield Match(path, hit.line, hit.symbol, captures=hit.captures, reached=comes)
             continue
         if path not in accepted:
-            accepted[path] = [g for g in by_path.get(path, ()) if gate_matches(wanted, g, reference)]
+            accepted[path] = [g for g in here if gate_matches(wanted, g, reference)]
         found = gates_at(hit, code.place, accepted[path])
         if found is not None:
-            yield Match(path, hit.line, hit.symbol, module=found.module, gate=found, captures=hit.captures)
+            yield Match(
+                path,
+                hit.line,
+                hit.symbol,
+                module=found.module,
+                gate=found,
+                captures=hit.captures,
+                reached=comes,
+            )
 
 
 def verdict_of(query: Query, match: Match, targets: Iterable[str]) -> dict[str, str]:
-    """The verdict per target: by the key that names it, else by a glob, else the gate's, else the default."""
+    """The verdict per target: by the key that names it, a glob, ``when-…``, from the gate, by default.
+
+    With ``when-reached``, a target that does not come to the code gets ``same`` whatever else is said.
+    """
     mapping = dict(match.verdict) if match.verdict is not None else dict(query.verdict)
     from_gate = mapping.pop(FROM, "") == "gate"
     default = mapping.pop(DEFAULT, None)
@@ -145,6 +167,11 @@ def verdict_of(query: Query, match: Match, targets: Iterable[str]) -> dict[str, 
         verdict = mapping.get(target)
         if verdict is None:
             verdict = next((v for glob, v in mapping.items() if fnmatchcase(target, glob)), None)
+        if verdict is None and match.gate is not None:
+            verdict = mapping.get(f"when-{match.gate.truth.get(target, 'unknown')}")
+        if match.reached and (reached_verdict := mapping.get("when-reached")) is not None:
+            comes = match.reached.get(target) != "false"
+            verdict = (verdict or reached_verdict) if comes else "same"
         if verdict is None and from_gate and match.gate is not None:
             verdict = match.gate.verdict.get(target)
         out[target] = verdict or default or "same"

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from auditor.gates.model import Arm, Effect, Gate
-from auditor.queries.model import ArmsMatch, EffectMatch, GateMatch, PredicateMatch, listed
+from auditor.gates.model import Arm, Effect, Gate, Tri
+from auditor.queries.model import REFERENCE, ArmsMatch, EffectMatch, GateMatch, PredicateMatch, listed
 from auditor.queries.scan import CodeHit, glob_any
-
-#: In ``truth`` and ``reached``: the target that others are compared with.
-REFERENCE = "reference"
 
 # Field of EffectMatch to the kinds of effect it is about.
 _KINDS = {
@@ -138,6 +135,43 @@ def _stands(hit: CodeHit, place: str, gate: Gate) -> bool:
     if place == "after":
         return hit.line > gate.end_line
     return True
+
+
+def stands_under(hit: CodeHit, gate: Gate) -> bool:
+    """Whether the gate is the hit itself, or has it in its ``then`` arm."""
+    return hit.line == gate.line or _stands(hit, "then", gate)
+
+
+def reach(hit: CodeHit, gates: Sequence[Gate], targets: Iterable[str]) -> dict[str, Tri]:
+    """Whether each target comes to the hit, as far as the gates of its file say.
+
+    That is: the innermost gate around it is reached, and every gate around it takes the arm that holds it.
+    Without any gate around it the answer is true: nothing here depends on the GPU.
+    """
+    around = [
+        (gate, arm.when)
+        for gate in gates
+        for arm in gate.arms
+        if arm.when != "unknown" and _within(hit, arm.line, arm.end_line)
+    ]
+    out: dict[str, Tri] = {}
+    for target in targets:
+        value: Tri = "true"
+        for gate, when in around:
+            truth = gate.truth.get(target, "unknown")
+            taken = truth if when == "true" else _NOT[truth]
+            value = _and(value, _and(gate.reached.get(target, "unknown"), taken))
+        out[target] = value
+    return out
+
+
+_NOT: dict[str, Tri] = {"true": "false", "false": "true", "unknown": "unknown"}
+
+
+def _and(left: Tri, right: Tri) -> Tri:
+    if "false" in (left, right):
+        return "false"
+    return "unknown" if "unknown" in (left, right) else "true"
 
 
 def _within(hit: CodeHit, line: int, end_line: int) -> bool:

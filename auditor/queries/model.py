@@ -21,6 +21,10 @@ _Text = Annotated[str, msgspec.Meta(min_length=1)]
 DEFAULT = "default"
 #: In ``verdict``: take what the gate itself says, where no other key names the target.
 FROM = "from"
+#: In ``verdict``: the targets on which the gate's condition has that value, or which come to the code.
+WHEN = ("when-true", "when-false", "when-unknown", "when-reached")
+#: In ``truth`` and ``reached``: the target that others are compared with.
+REFERENCE = "reference"
 
 
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="kebab"):
@@ -88,7 +92,10 @@ class CodeMatch(_Strict, frozen=True):
 
     pattern: tuple[_Text, ...] | _Text  # required; several spellings of the same thing
     within: tuple[_Text, ...] | _Text = ()  # glob on "package.module:Qualified.symbol" around it
+    contains: tuple[_Text, ...] | _Text = ()  # patterns; each has to match a node inside it
     not_inside: tuple[_Text, ...] | _Text = ()  # patterns; none of them may enclose it within its function
+    reached: dict[str, Outcome] = {}  # by the gates around it; target or glob to value
+    not_under: GateMatch | None = None  # no such gate may be it, or hold it in its ``then`` arm
     where: dict[str, CaptureMatch] = {}  # metavariable to constraint
     place: Place = "inside"  # relation to the gate, where ``gate`` is given too
 
@@ -121,7 +128,7 @@ class Query(_Strict, frozen=True):
     id: _Text  # required: the path under queries/, without .yaml
     title: _Text  # required: one line, no full stop
     why: _Text  # required: what breaks when this is read wrongly
-    verdict: dict[str, _Text]  # required: target or glob to verdict; "default"; "from: gate"
+    verdict: dict[str, _Text]  # required: target, glob, "when-…", "default" to verdict; "from: gate"
     message: _Text  # required: the finding, with {gate.symbol}, {NAME of a metavariable}
     examples: tuple[Example, ...]  # required: at least one valid and one invalid
     words: tuple[_Text, ...] = ()  # required with ``code``: a file without any of them is not looked at

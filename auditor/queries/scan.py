@@ -138,6 +138,10 @@ class _File:
         found = self._match(wanted.text, wanted.shape, node, {})
         if found is None:
             return None
+        for text in listed(code.contains):
+            found = self._inside(text, node, found)
+            if found is None:
+                return None
         captures = {name: code_of(value) for name, value in sorted(found.items()) if value is not None}
         if not all(self._holds(found.get(n), captures.get(n, ""), c, module) for n, c in code.where.items()):
             return None
@@ -156,6 +160,16 @@ class _File:
             )
         parsed = self._parsed[key]
         return None if parsed is None else match(text, parsed, bindings)
+
+    def _inside(self, text: str, node: ast.AST, found: dict[str, Any]) -> dict[str, Any] | None:
+        """The bindings with those of the first node inside ``node`` that has the structure ``text``."""
+        form = shape(text)
+        for inner, _, _ in _walk(node):
+            if inner is not node and isinstance(inner, form.roots):
+                bound = self._match(text, form, inner, found)
+                if bound is not None:
+                    return bound
+        return None
 
     def _enclosed(self, text: str, above: _Above | None, found: dict[str, Any]) -> bool:
         form = shape(text)
