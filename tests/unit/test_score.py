@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 KEYS = ROOT / "tests" / "keys" / "735a256"
@@ -122,3 +123,13 @@ def test_the_committed_key_is_well_formed() -> None:
         if "or" in g:
             assert all(s in (o, "U") or s == o for s, o in zip(g["truth"], g["or"], strict=True)), g
         assert g["line"] not in neutral.get(g["path"], set()), g
+
+
+def test_the_committed_facts_name_every_tree() -> None:
+    facts = yaml.safe_load((KEYS.parent / "facts.yaml").read_text(encoding="utf-8"))
+    trees = set(facts["trees"])
+    assert len(trees) == 10
+    assert set(facts["pins"]) == trees
+    assert set(facts["deepgemm_gate"]["by_tree"]) == trees
+    assert set(facts["forced_flags_sm120_deepseek_v4"]["by_tree"]) == trees
+    assert set(facts["disaggregation"]["transfer_backend_default"]) == trees
