@@ -175,5 +175,7 @@ class FolderTree(FilesOnDisk):
 
 def unreadable(name: str, error: OSError) -> UserError:
     """A file or folder the disk would not give us."""
-    hints = ["check its permissions"] if error.errno in (errno.EACCES, errno.EPERM) else []
+    import shlex
+
+    hints = [f"ls -ld {shlex.quote(text_path(name))}"]
     return UserError("T014", f"cannot read: {error.strerror or error}", place=text_path(name), hints=hints)

@@ -21,8 +21,10 @@ from auditor.trees.names import blob_id, listing_id, text_path
 MAX_FILES = 200_000
 MAX_FILE = 2 << 30  # bytes, unpacked
 MAX_TOTAL = 8 << 30
-#: A file that unpacks to more than this many bytes may not do so from less than a thousandth of them.
+#: A file that unpacks to more than this many bytes may not do so from less than this part of
+#: them. Deflate ends at 1032; source and binaries stay below 100.
 BOMB_FROM = 64 << 20
+BOMB_RATIO = 500
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 
 
@@ -72,6 +74,8 @@ class WheelTree:
         except OSError as error:
             raise unreadable(str(path), error) from None
         self._file = open(self.path, "rb")
+        if any(entry.header_offset < 0 for entry in self._entries.values()):
+            raise self._corrupt("its beginning is missing")
         self.metadata = self._read_metadata()
         if distribution is not None and normal_name(self.metadata.get("Name", "")) != normal_name(
             distribution
@@ -223,7 +227,7 @@ def _checked(entries: Sequence[zipfile.ZipInfo], place: str) -> dict[str, zipfil
         total += entry.file_size
         if entry.file_size > MAX_FILE or total > MAX_TOTAL:
             raise unsafe(f"the archive unpacks to more than {MAX_TOTAL >> 30} GiB")
-        if entry.file_size > BOMB_FROM and entry.file_size > 1000 * max(entry.compress_size, 1):
+        if entry.file_size > BOMB_FROM and entry.file_size > BOMB_RATIO * max(entry.compress_size, 1):
             raise unsafe(f"{name!r} unpacks to {entry.file_size} bytes from {entry.compress_size}")
         if entry.flag_bits & 0x1:
             raise unsafe(f"{name!r} is encrypted")
