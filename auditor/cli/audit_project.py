@@ -8,7 +8,7 @@ import click
 
 from auditor.cli.command import VerbCommand
 from auditor.cli.options import Request, tree_options
-from auditor.cli.source import audited, opened
+from auditor.cli.source import audited, opened, tree_words
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
 
 if TYPE_CHECKING:
@@ -49,7 +49,12 @@ def run(request: Request) -> int:
 
             render(
                 lambda console: terminal.render(
-                    report, console, verbose=request.verbose, quiet=request.quiet, tree=tree
+                    report,
+                    console,
+                    verbose=request.verbose,
+                    quiet=request.quiet,
+                    tree=tree,
+                    command=tree_words(request),
                 ),
                 request.output,
                 request.color,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import click
 
@@ -87,3 +87,53 @@ def lint(names: tuple[str, ...], folder: Path | None) -> int:
             click.echo(f"  help: {hint}")
     click.echo(f"{len(problems)} problems" if problems else "no problems", err=True)
     return EXIT_FINDINGS if problems else EXIT_OK
+
+
+@query.command(cls=VerbCommand, example="audit query test moe/my-gate --folder queries")
+@click.argument("names", nargs=-1, type=QueryType(), metavar="[ID]...")
+@click.option("-v", "--verbose", is_flag=True, help="Every example, not only those that fail.")
+@_FOLDER
+def test(names: tuple[str, ...], verbose: bool, folder: Path | None) -> int:
+    """Do the examples of these queries come out as they say? Exit 1 if not."""
+    from auditor.cli.progress import Progress
+    from auditor.queries import load_queries
+    from auditor.queries.examples import run_examples
+
+    chosen = load_queries(folder, names)
+    failed = total = 0
+    with Progress() as progress:
+        for at, item in enumerate(chosen):
+            progress("testing queries", at, len(chosen))
+            for result in run_examples(item, folder=folder):
+                total += 1
+                failed += result.failed
+                if result.failed or verbose:
+                    progress.close()
+                    detail = f": {result.detail}" if result.detail else ""
+                    click.echo(f"{result.outcome:<10}{result.query} · {result.title}{detail}")
+    # Alone on its line, so that a log of many runs can be searched for it.
+    click.echo(f"{total - failed} passed, {failed} failed")
+    return EXIT_FINDINGS if failed else EXIT_OK
+
+
+@query.command(cls=VerbCommand, example='audit query new moe/my-gate --title "FP4 experts need tcgen05"')
+@click.argument("name", metavar="AREA/NAME")
+@click.option("--title", default="", metavar="TEXT", help="What it is, in one line.")
+@click.option(
+    "--kind",
+    type=click.Choice(("gate", "code")),
+    default="gate",
+    show_default=True,
+    help="Match a discovered gate, or any piece of code.",
+)
+@_FOLDER
+def new(name: str, title: str, kind: Literal["gate", "code"], folder: Path | None) -> None:
+    """How do I start a query? Writes a file that says what to fill in; never overwrites one."""
+    from auditor.queries.new import scaffold
+
+    path = scaffold(name, folder=folder, title=title, kind=kind)
+    option = f" --folder {folder}" if folder else ""
+    click.echo(path)
+    click.echo(
+        f"next: edit it, then audit query lint {name}{option} · audit query test {name}{option}", err=True
+    )

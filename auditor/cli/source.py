@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import shlex
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -66,6 +67,21 @@ def audited(tree: SourceTree, request: Request) -> Report:
     )
     with Progress(request.quiet) as progress:
         return audit(tree, options, progress=progress)
+
+
+def tree_words(request: Request) -> str:
+    """The options that choose the same tree again, as they can be typed; "" where none was given."""
+    words: list[str] = []
+    for option in ("path", "commit", "release", "wheel", "repo"):
+        value = getattr(request, option)
+        if value is not None:
+            words += [f"--{option}", shlex.quote(value)]
+    if request.worktree:
+        words.append("--worktree")
+    if request.installed is not None:
+        words.append("--installed")
+        words += [shlex.quote(request.installed)] if isinstance(request.installed, str) else []
+    return " ".join(words)
 
 
 def _named(request: Request) -> str:
