@@ -7,9 +7,9 @@ page in a pipe costs no import of it.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -157,19 +157,15 @@ def wrap(text: str, width: int) -> list[str]:
 
 def short_paths(paths: Iterable[str]) -> dict[str, str]:
     """Each path by its shortest end that no other path shares; ``__init__.py`` keeps its folder."""
-    full = sorted(set(paths))
+    split = {path: path.split("/") for path in sorted(set(paths))}
     out: dict[str, str] = {}
-    pending, size = full, 1
+    pending, size = list(split), 1
     while pending:
-        ends: dict[str, list[str]] = {}
-        for path in full:
-            parts = PurePosixPath(path).parts
-            ends.setdefault("/".join(parts[-size:]), []).append(path)
+        ends = Counter("/".join(parts[-size:]) for parts in split.values())
         later = []
         for path in pending:
-            parts = PurePosixPath(path).parts
-            end = "/".join(parts[-size:])
-            if size >= len(parts) or (len(ends[end]) == 1 and end != "__init__.py"):
+            end = "/".join(split[path][-size:])
+            if size >= len(split[path]) or (ends[end] == 1 and end != "__init__.py"):
                 out[path] = end
             else:
                 later.append(path)
