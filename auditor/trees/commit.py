@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from hashlib import sha256
 
 from auditor.errors import UserError
 from auditor.trees.base import TreeInfo
+from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.git import CommitFacts, GitRepo, MissingObject
 from auditor.trees.names import decode_path
 
@@ -47,11 +50,7 @@ class CommitTree:
 
     def blobs(self) -> Mapping[str, str]:
         if self._blobs is None:
-            try:
-                raw = self.repo.list_tree(self.commit.tree, network=self.allow_fetch)
-            except MissingObject:
-                raise self._missing("the tree of this commit is not here") from None
-            self._blobs = parse_tree_listing(raw)
+            self._blobs = parse_tree_listing(self._listing())
         return self._blobs
 
     def read(self, path: str) -> bytes:
@@ -82,6 +81,19 @@ class CommitTree:
 
     def local_path(self, path: str) -> str | None:
         return None  # the file on disk, if there is one, may be of another commit
+
+    def _listing(self) -> bytes:
+        try:
+            return self.repo.list_tree(self.commit.tree)
+        except MissingObject:
+            pass
+        try:
+            if self.allow_fetch and not self._complete:
+                self.repo.require_own()
+                return self.repo.list_tree(self.commit.tree, network=True)
+        except MissingObject:
+            pass
+        raise self._missing("the tree of this commit is not here")
 
     def _fetch(self, oids: Sequence[str]) -> None:
         absent = self.repo.missing_blobs(self.commit.oid)
@@ -141,9 +153,23 @@ def _place_in_history(repo: GitRepo, commit: CommitFacts) -> tuple[str | None, s
         "refs/remotes/origin/main",
         "refs/remotes/origin/master",
     )
+    # Where a commit stands depends on the refs alone; walking history for it is most of a warm run's time.
+    key = sha256(commit.oid.encode() + done.stdout).hexdigest()
+    try:
+        stored = json.loads(cached_bytes("places", key) or b"")
+        if isinstance(stored, list) and len(stored) == 2:
+            return stored[0], stored[1]
+    except ValueError:
+        pass
+    place = _find_place(repo, commit, done.stdout)
+    store_bytes("places", key, json.dumps(place).encode())
+    return place
+
+
+def _find_place(repo: GitRepo, commit: CommitFacts, refs: bytes) -> tuple[str | None, str | None]:
     releases: list[tuple[int, str, str]] = []  # (time, version, commit)
     branches: list[tuple[str, str]] = []
-    for line in done.stdout.decode("utf-8", "replace").splitlines():
+    for line in refs.decode("utf-8", "replace").splitlines():
         name, oid, peeled, time, _ = (line.split("\t") + [""] * 5)[:5]
         if name.startswith("refs/tags/"):
             match = _RELEASE_TAG.fullmatch(name[len("refs/tags/") :])

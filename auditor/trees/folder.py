@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from auditor.errors import UserError
 from auditor.trees.base import TreeInfo
+from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.names import blob_id, listing_id, text_path
 
 #: Folders that hold no source, wherever they are.
@@ -31,6 +34,7 @@ class FilesOnDisk:
         self._raw: dict[str, str] = {}  # shown path -> name as the file system spells it, where they differ
         self._blobs: dict[str, str] | None = None
         self._info: TreeInfo | None = None
+        self._remarks: list[str] = []
         self._real_folders: dict[str, bool] = {"": True}
 
     def _names(self) -> Iterable[str]:
@@ -40,8 +44,9 @@ class FilesOnDisk:
     def _describe(self, blobs: Mapping[str, str]) -> TreeInfo:
         raise NotImplementedError
 
-    def _seen(self, path: str, data: bytes) -> None:
-        """Called once for each file while ids are computed."""
+    def _remark(self, name: str, data: bytes) -> str:
+        """A word about a file's bytes that is kept with its id, and comes back in ``_remarks``."""
+        return ""
 
     def info(self) -> TreeInfo:
         if self._info is None:
@@ -50,27 +55,36 @@ class FilesOnDisk:
 
     def blobs(self) -> Mapping[str, str]:
         if self._blobs is None:
+            known = IdMemo(self.root, type(self).__name__)
             found: dict[str, str] = {}
             for name in self._names():
-                data = self._load(name)
-                if data is None:
+                facts = self._stat(name)
+                if facts is None:
                     continue
+                entry = known.get(name, facts)
+                if entry is None:
+                    data = self._load(name)
+                    if data is None:
+                        continue
+                    entry = known.put(name, facts, blob_id(data), self._remark(name, data))
                 path = text_path(name)
                 if path != name:
                     self._raw[path] = name
-                found[path] = blob_id(data)
-                self._seen(path, data)
+                found[path], remark = entry
+                if remark:
+                    self._remarks.append(remark)
+            known.store()
             self._blobs = dict(sorted(found.items()))
         return self._blobs
 
     def read(self, path: str) -> bytes:
-        if path not in self.blobs():
-            raise KeyError(path)
+        expected = self.blobs()[path]
         data = self._load(self._raw.get(path, path))
-        if data is None:
-            raise UserError(
-                "T014", "a file vanished while it was audited", place=path, hints=["run it again"]
-            )
+        # Facts are kept under the id, so bytes that came later must not pass under it.
+        if data is None or blob_id(data) != expected:
+            IdMemo.forget(self.root, type(self).__name__)
+            fact = "a file vanished" if data is None else "a file was changed"
+            raise UserError("T014", f"{fact} while it was read", place=path, hints=["run it again"])
         return data
 
     def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
@@ -81,6 +95,18 @@ class FilesOnDisk:
         if path not in self.blobs():
             return None
         return os.path.join(self.root, self._raw.get(path, path))
+
+    def _stat(self, name: str) -> os.stat_result | None:
+        """Facts of a regular file that is reached through no link, else None."""
+        if not self._is_real_folder(name.rpartition("/")[0]):
+            return None
+        try:
+            facts = os.lstat(os.path.join(self.root, name))
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EPERM, errno.EIO):
+                raise unreadable(name, error) from None
+            return None
+        return facts if stat.S_ISREG(facts.st_mode) else None
 
     def _load(self, name: str) -> bytes | None:
         """Bytes of a regular file; None if there is none (any more) or it is reached through a link."""
@@ -128,6 +154,57 @@ class FilesOnDisk:
                 known = False
             self._real_folders[folder] = known
         return known
+
+
+class IdMemo:
+    """Ids of files that have not been touched since they were last read, as git's index keeps them.
+
+    A file is taken as untouched if size, inode, modification and change time are all the same, and if those
+    times were well past when it was read: what is written within the same tick as a read is read again.
+    """
+
+    KIND = "disk-ids"
+    SETTLED = 3_000_000_000  # nanoseconds; the coarsest time stamps in use count two seconds
+
+    def __init__(self, root: Path, kind: str) -> None:
+        self._key = f"{kind} {root}"
+        self._new: dict[str, list[object]] = {}
+        self._fresh = False
+        self._now = time.time_ns()
+        self._old: dict[str, list[object]] = {}
+        if os.name == "posix":  # elsewhere the change time is something else
+            try:
+                stored = json.loads(cached_bytes(self.KIND, self._key) or b"{}")
+                self._old = stored if isinstance(stored, dict) else {}
+            except ValueError:
+                pass
+
+    def get(self, name: str, facts: os.stat_result) -> tuple[str, str] | None:
+        """(id, remark) of an untouched file."""
+        entry = self._old.get(name)
+        if not isinstance(entry, list) or len(entry) != 6 or entry[:4] != _tick(facts):
+            return None
+        self._new[name] = entry
+        return str(entry[4]), str(entry[5])
+
+    def put(self, name: str, facts: os.stat_result, oid: str, remark: str) -> tuple[str, str]:
+        if max(facts.st_mtime_ns, facts.st_ctime_ns) < self._now - self.SETTLED:
+            self._new[name] = [*_tick(facts), oid, remark]
+            self._fresh = True
+        return oid, remark
+
+    def store(self) -> None:
+        if os.name == "posix" and (self._fresh or len(self._new) != len(self._old)):
+            text = json.dumps(self._new, separators=(",", ":"))  # ASCII: lone surrogates survive it
+            store_bytes(self.KIND, self._key, text.encode())
+
+    @classmethod
+    def forget(cls, root: Path, kind: str) -> None:
+        store_bytes(cls.KIND, f"{kind} {root}", b"{}")
+
+
+def _tick(facts: os.stat_result) -> list[object]:
+    return [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
 
 
 class FolderTree(FilesOnDisk):

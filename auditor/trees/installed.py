@@ -36,19 +36,19 @@ class InstalledTree(FilesOnDisk):
             if ".." in parts or "" in parts or "__pycache__" in parts or os.path.isabs(row[0]):
                 continue
             self._expected[row[0]] = row[1] if len(row) > 1 else ""
-        self._changed = False
 
     def _names(self) -> Iterable[str]:
         return self._expected
 
-    def _seen(self, path: str, data: bytes) -> None:
-        expected = self._expected.get(self._raw.get(path, path), "")
-        if not self._changed and expected.startswith("sha256="):
-            digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
-            self._changed = digest != expected[len("sha256=") :]
+    def _remark(self, name: str, data: bytes) -> str:
+        expected = self._expected[name]
+        if not expected.startswith("sha256="):
+            return ""
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        return "" if digest == expected[len("sha256=") :] else "changed"
 
     def _describe(self, blobs: Mapping[str, str]) -> TreeInfo:
-        dirty = self._changed or len(blobs) != len(self._expected)
+        dirty = bool(self._remarks) or len(blobs) != len(self._expected)
         label = (self._version or "installed") + (", changed since it was installed" if dirty else "")
         return TreeInfo("installed", label, listing_id(blobs), version=self._version, dirty=dirty)
 
@@ -63,10 +63,10 @@ def installed_tree(distribution: str, where: str | None = None, *, notes: Sequen
     sites = _sites(where)
     wanted = normal_name(distribution)
     for site in sites:
-        info = _dist_info(site, wanted)
+        info = dist_info(site, wanted)
         if info is None:
             continue
-        version = metadata_headers(_bytes(info / "METADATA") or b"").get("Version")
+        version = version_of(info)
         editable = _editable_folder(info)
         if editable is not None:
             return _editable_tree(editable, version, notes)
@@ -106,7 +106,12 @@ def _sites(where: str | None) -> list[Path]:
     return inner or [path]
 
 
-def _dist_info(site: Path, wanted: str) -> Path | None:
+def version_of(info: Path) -> str | None:
+    return metadata_headers(_bytes(info / "METADATA") or b"").get("Version")
+
+
+def dist_info(site: Path, wanted: str) -> Path | None:
+    """The ``.dist-info`` folder of the distribution with this normal name, or None."""
     try:
         names = sorted(n for n in os.listdir(site) if n.endswith(".dist-info"))
     except OSError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 def decode_path(raw: bytes) -> str:
@@ -27,6 +27,14 @@ def blob_id(data: bytes) -> str:
     """The id git gives these bytes (sha1 with the blob header)."""
     digest = hashlib.sha1(b"blob %d\0" % len(data), usedforsecurity=False)
     digest.update(data)
+    return digest.hexdigest()
+
+
+def blob_id_of(size: int, chunks: Iterable[bytes]) -> str:
+    """The id of ``size`` bytes that come in pieces, for files nobody should hold whole."""
+    digest = hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    for chunk in chunks:
+        digest.update(chunk)
     return digest.hexdigest()
 
 

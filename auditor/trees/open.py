@@ -12,7 +12,7 @@ from auditor.trees.base import SourceTree
 from auditor.trees.commit import CommitTree
 from auditor.trees.folder import FolderTree
 from auditor.trees.git import GitRepo
-from auditor.trees.wheel import WheelTree
+from auditor.trees.wheel import WheelTree, normal_name
 from auditor.trees.worktree import WorktreeTree
 
 _OTHERS = "pick another with --path, --commit, --release, --wheel, --installed or --repo"
@@ -100,7 +100,7 @@ def _open_path(spec: TreeSpec, distribution: str | None, markers: tuple[str, ...
     repo = GitRepo.find(path)
     if repo is not None and GitRepo.at(Path(os.path.abspath(path))) is None:
         # Inside somebody's repository; but the folder may be an unpacked wheel that happens to lie there.
-        if _folder_with(path, markers) is not None and not _tracks(repo, markers):
+        if _folder_with(path, markers, distribution) is not None and not _tracks(repo, markers):
             repo = None
     if repo is None:
         if spec.commit is not None or spec.worktree:
@@ -110,7 +110,7 @@ def _open_path(spec: TreeSpec, distribution: str | None, markers: tuple[str, ...
                 place=given,
                 hints=["--path CLONE, or leave --commit out to audit the folder as it is"],
             )
-        return _folder_with(path, markers) or FolderTree(path)
+        return _folder_with(path, markers, distribution) or FolderTree(path)
     if spec.worktree or (spec.commit is None and repo.work_tree is not None):
         return WorktreeTree(repo)
     return CommitTree(repo, _revision(spec), allow_fetch=spec.allow_fetch)
@@ -120,16 +120,28 @@ def _revision(spec: TreeSpec) -> str:
     return "HEAD" if spec.commit is None else spec.commit
 
 
-def _folder_with(path: Path, markers: tuple[str, ...]) -> FolderTree | None:
+def _folder_with(path: Path, markers: tuple[str, ...], distribution: str | None) -> FolderTree | None:
     """A plain folder that holds a marker: itself, or as the package folder of which a marker speaks."""
     if any((path / marker).is_file() for marker in markers):
-        return FolderTree(path)
+        return FolderTree(path, version=_version_in(path, distribution))
     absolute = Path(os.path.abspath(path))
     for marker in markers:
         top, _, rest = marker.partition("/")
         if rest and absolute.name == top and (absolute / rest).is_file():
-            return FolderTree(absolute.parent, only=[top], label=top)
+            return FolderTree(
+                absolute.parent, only=[top], label=top, version=_version_in(absolute.parent, distribution)
+            )
     return None
+
+
+def _version_in(folder: Path, distribution: str | None) -> str | None:
+    """The version that the metadata beside an unpacked package gives."""
+    if distribution is None:
+        return None
+    from auditor.trees.installed import dist_info, version_of
+
+    info = dist_info(folder, normal_name(distribution))
+    return None if info is None else version_of(info)
 
 
 def _tracks(repo: GitRepo, markers: tuple[str, ...]) -> bool:

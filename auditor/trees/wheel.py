@@ -16,7 +16,7 @@ from auditor.errors import UserError
 from auditor.trees.base import TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.folder import unreadable
-from auditor.trees.names import blob_id, listing_id, text_path
+from auditor.trees.names import blob_id, blob_id_of, listing_id, text_path
 
 MAX_FILES = 200_000
 MAX_FILE = 2 << 30  # bytes, unpacked
@@ -25,6 +25,8 @@ MAX_TOTAL = 8 << 30
 #: them. Deflate ends at 1032; source and binaries stay below 100.
 BOMB_FROM = 64 << 20
 BOMB_RATIO = 500
+#: Files up to this size are unpacked in one piece; ids of larger ones (kernel binaries) in a stream.
+WHOLE = 16 << 20
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
 
 
@@ -103,7 +105,7 @@ class WheelTree:
             key = self.sha256()
             self._blobs = self._remembered(key)
             if self._blobs is None:
-                self._blobs = {path: blob_id(self._unpack(entry)) for path, entry in self._entries.items()}
+                self._blobs = {path: self._id(entry) for path, entry in self._entries.items()}
                 store_bytes("wheel-ids", key, json.dumps(self._blobs).encode())
         return self._blobs
 
@@ -148,6 +150,17 @@ class WheelTree:
         except ValueError:
             return None
         return known if isinstance(known, dict) and list(known) == list(self._entries) else None
+
+    def _id(self, entry: zipfile.ZipInfo) -> str:
+        if entry.file_size <= WHOLE:
+            return blob_id(self._unpack(entry))
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(entry) as file:
+                return blob_id_of(entry.file_size, iter(lambda: file.read(1 << 20), b""))
+        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+            raise self._corrupt(f"{text_path(entry.filename)}: {error}") from None
+        except OSError as error:
+            raise unreadable(str(self.path), error) from None
 
     def _unpack(self, entry: zipfile.ZipInfo) -> bytes:
         """Bytes of one entry. As ``ZipFile.read`` does it, without its cost per file."""

@@ -9,7 +9,7 @@ from auditor.trees.base import TreeInfo
 from auditor.trees.commit import parse_tree_listing
 from auditor.trees.folder import FilesOnDisk
 from auditor.trees.git import GitRepo, MissingObject
-from auditor.trees.names import blob_id, listing_id
+from auditor.trees.names import blob_id, listing_id, text_path
 
 
 class WorktreeTree(FilesOnDisk):
@@ -29,13 +29,29 @@ class WorktreeTree(FilesOnDisk):
             )
         super().__init__(repo.work_tree, notes=notes)
         self.repo = repo
+        self._sparse: set[str] = set()
 
     def _names(self) -> Iterable[str]:
         listed = self.repo.output(
-            "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--full-name", work_tree=True
+            "ls-files",
+            "-z",
+            "-t",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "--full-name",
+            work_tree=True,
         )
-        names = {raw.decode("utf-8", "surrogateescape") for raw in listed.split(b"\0") if raw}
-        return (n for n in names if not n.endswith("/"))  # a folder here is a repository inside this one
+        names = set()
+        for entry in listed.split(b"\0"):
+            mark, name = entry[:2], entry[2:].decode("utf-8", "surrogateescape")
+            if mark == b"S ":  # outside a sparse checkout: not on disk, and not deleted either
+                self._sparse.add(text_path(name))
+            elif name and not name.endswith("/"):  # a folder here is a repository inside this one
+                names.add(name)
+        if self._sparse:
+            self.notes += (f"{len(self._sparse)} files are outside the sparse checkout and were not read",)
+        return names
 
     def _describe(self, blobs: Mapping[str, str]) -> TreeInfo:
         try:
@@ -54,11 +70,12 @@ class WorktreeTree(FilesOnDisk):
         )
 
     def _differs(self, committed: Mapping[str, str], blobs: Mapping[str, str]) -> bool:
-        if committed.keys() != blobs.keys():
-            return True
-        if committed == blobs:
+        expected = {path: oid for path, oid in committed.items() if path not in self._sparse}
+        if expected == blobs:
             return False
-        for path, oid in committed.items():
+        if expected.keys() != blobs.keys():
+            return True
+        for path, oid in expected.items():
             if blobs[path] != oid:
                 # A checkout with CRLF line ends is not a change.
                 if blob_id(self.read(path).replace(b"\r\n", b"\n")) != oid:

@@ -82,6 +82,11 @@ def failure(spec: TreeSpec, **more: object) -> UserError:
     return caught.value
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SGLANG_AUDITOR_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+
+
 # commits
 
 
@@ -351,6 +356,14 @@ def test_a_staged_change_is_a_change(work: Path) -> None:
     write(work, "python/proj/core.py", b"one = 3\n")
     git(work, "add", ".")
     assert opened(TreeSpec(path=str(work))).info().dirty is True
+
+
+def test_a_sparse_checkout_is_not_a_deletion(work: Path) -> None:
+    git(work, "sparse-checkout", "set", "python/proj")
+    tree = opened(TreeSpec(path=str(work)))
+    assert "python/proj-extra/a.py" not in tree.blobs()
+    assert tree.info().dirty is False
+    assert tree.info().notes == ("1 files are outside the sparse checkout and were not read",)
 
 
 def test_crlf_checkout_is_read_as_it_is_and_is_not_dirty(clone: Path, tmp_path: Path) -> None:

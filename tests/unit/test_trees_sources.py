@@ -20,6 +20,7 @@ from test_trees_git import MARKERS, failure, git, opened, write
 from auditor.errors import UserError
 from auditor.trees import cache, locks, release, remote
 from auditor.trees.base import SourceTree
+from auditor.trees.folder import FilesOnDisk
 from auditor.trees.names import blob_id
 from auditor.trees.open import TreeSpec
 from auditor.trees.overlay import OverlayTree
@@ -79,6 +80,10 @@ def test_a_wheel_has_the_ids_git_would_give(tmp_path: Path) -> None:
     }
     assert list(blobs) == sorted(blobs)
     assert list(tree.read_many(reversed(FILES))) == list(reversed(FILES.items()))
+    with pytest.MonkeyPatch.context() as patch:  # large files are not unpacked in one piece
+        patch.setattr("auditor.trees.wheel.WHOLE", 10)
+        patch.setattr("auditor.trees.wheel.cached_bytes", lambda *_: None)
+        assert opened(TreeSpec(wheel=str(tree.path))).blobs() == blobs
     info = tree.info()
     assert (info.kind, info.label, info.version, info.commit) == ("wheel", "0.5.14", "0.5.14", None)
     with pytest.raises(KeyError):
@@ -94,6 +99,7 @@ def test_a_file_has_one_id_everywhere(tmp_path: Path) -> None:
         archive.extractall(site)
     trees.append(opened(TreeSpec(path=str(tmp_path / "unpacked"))))
     trees.append(opened(TreeSpec(path=str(tmp_path / "unpacked/proj"))))
+    assert [tree.info().version for tree in trees] == ["0.5.14"] * 3
     trees.append(opened(TreeSpec(installed=str(tmp_path / "venv"))))
     for path, data in FILES.items():
         write(tmp_path / "clone", path, data)
@@ -235,6 +241,47 @@ def test_a_file_that_vanishes_or_cannot_be_read(tmp_path: Path, monkeypatch: pyt
 
     monkeypatch.setattr(os, "open", refuse)
     assert failure(TreeSpec(path=str(tmp_path / "t"))).code == "T014"
+
+
+def test_a_file_that_changes_while_it_is_read_is_never_taken_for_the_old_one(tmp_path: Path) -> None:
+    write(tmp_path / "t", "proj/core.py", b"old")
+    tree = opened(TreeSpec(path=str(tmp_path / "t")))
+    write(tmp_path / "t", "proj/core.py", b"new")
+    with pytest.raises(UserError) as caught:
+        tree.read("proj/core.py")
+    assert caught.value.code == "T014"
+    assert opened(TreeSpec(path=str(tmp_path / "t"))).read("proj/core.py") == b"new"
+
+
+def test_untouched_files_are_not_read_again_and_touched_ones_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loaded() -> list[str]:
+        seen: list[str] = []
+        load = FilesOnDisk._load
+        with monkeypatch.context() as patch:
+            patch.setattr(FilesOnDisk, "_load", lambda self, name: (seen.append(name), load(self, name))[1])
+            ids.append(dict(opened(TreeSpec(path=str(tmp_path / "t"))).blobs()))
+        return sorted(seen)
+
+    ids: list[dict[str, str]] = []
+    write(tmp_path / "t", "proj/core.py", b"one")
+    write(tmp_path / "t", "proj/other.py", b"two")
+    everything = ["proj/core.py", "proj/other.py"]
+    assert loaded() == everything
+    assert loaded() == everything  # written a moment ago: not settled, so not remembered
+    monkeypatch.setattr("auditor.trees.folder.IdMemo.SETTLED", -(10**12))
+    assert loaded() == everything
+    assert loaded() == []
+    before = os.stat(tmp_path / "t/proj/core.py")
+    write(tmp_path / "t", "proj/core.py", b"eno")
+    os.utime(tmp_path / "t/proj/core.py", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert loaded() == ["proj/core.py"]  # same size and modification time: the change time tells
+    (tmp_path / "t/proj/other.py").unlink()
+    assert loaded() == []
+    assert ids[:4] == [{"proj/core.py": blob_id(b"one"), "proj/other.py": blob_id(b"two")}] * 4
+    assert ids[4] == {"proj/core.py": blob_id(b"eno"), "proj/other.py": blob_id(b"two")}
+    assert ids[5] == {"proj/core.py": blob_id(b"eno")}
 
 
 # installed copies
@@ -433,12 +480,14 @@ def test_a_build_for_another_python_will_do(index: Path) -> None:
     assert opened(TreeSpec(release="0.6.0")).info().version == "0.6.0"
 
 
-def test_a_damaged_download_is_fetched_again(index: Path, own_cache: Path) -> None:
-    make_wheel(index)
+def test_a_damaged_download_is_fetched_again(
+    tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(release, "_pip_download", lambda _d, _v, into: make_wheel(into))
     opened(TreeSpec(release="0.5.14"))
     (kept,) = own_cache.glob("wheels/*/*.whl")
     good = kept.read_bytes()
-    kept.write_bytes(good[:-100])
+    kept.write_bytes(good[:-100] + bytes(100))
     assert opened(TreeSpec(release="0.5.14")).read("proj/core.py") == b"one = 1\n"
     assert kept.read_bytes() == good
 
