@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from auditor.gates.model import Gate, Predicate, Report
+    from auditor.trees.base import SourceTree
 
 #: More gates than this are listed by line instead of in full.
 _IN_FULL = 6
@@ -38,20 +38,22 @@ def gate(word: str, request: Request) -> None:
 
     with opened(request) as tree:
         report = audited(tree, request)
-    gates, predicates = select(report, word)
-    if request.format == "json":
-        ids = {item.id for item in gates}
-        data = {
-            **facts.head(report),
-            "gates": msgspec.to_builtins(gates),
-            "predicates": msgspec.to_builtins(predicates),
-            "findings": msgspec.to_builtins([item for item in report.findings if item.gate in ids]),
-        }
-        write_bytes(facts.encode(data), request.output)
-    else:
-        render(
-            lambda console: _draw(console, report, gates, predicates, request), request.output, request.color
-        )
+        gates, predicates = select(report, word)
+        if request.format == "json":
+            ids = {item.id for item in gates}
+            data = {
+                **facts.head(report),
+                "gates": msgspec.to_builtins(gates),
+                "predicates": msgspec.to_builtins(predicates),
+                "findings": msgspec.to_builtins([item for item in report.findings if item.gate in ids]),
+            }
+            write_bytes(facts.encode(data), request.output)
+            return
+
+        def draw(console: Console) -> None:
+            _draw(console, report, gates, predicates, request, tree)
+
+        render(draw, request.output, request.color)
 
 
 def select(report: Report, word: str) -> tuple[list[Gate], list[Predicate]]:
@@ -80,6 +82,8 @@ def select(report: Report, word: str) -> tuple[list[Gate], list[Predicate]]:
     hit = [gate for gate in report.gates if gate.id == word or _ends(gate.symbol, word)]
     if hit or predicates:
         return hit, predicates
+    import difflib
+
     known = {gate.symbol for gate in report.gates} | {
         item.name.rpartition(".")[2] for item in report.predicates
     }
@@ -101,22 +105,23 @@ def _ends(name: str, word: str) -> bool:
 
 
 def _draw(
-    console: Console, report: Report, gates: list[Gate], predicates: list[Predicate], request: Request
+    console: Console,
+    report: Report,
+    gates: list[Gate],
+    predicates: list[Predicate],
+    request: Request,
+    tree: SourceTree,
 ) -> None:
-    from rich.text import Text
+    from auditor.reporting.pages import render_gate, render_predicates
 
-    from auditor.cli import facts
-
-    if not request.quiet:
-        console.print(Text(facts.tree_line(report)), soft_wrap=True)
-    for predicate in predicates:
-        facts.predicate_page(console, report, predicate)
+    if predicates:
+        render_predicates(
+            report, console, predicates=predicates, verbose=1, quiet=request.quiet or bool(gates), tree=tree
+        )
     if len(gates) <= _IN_FULL or request.verbose:
         for item in gates:
-            facts.gate_page(console, report, item)
+            render_gate(report, item, console, verbose=request.verbose, tree=tree)
         return
     for item in gates:
-        console.print(
-            Text(f"{item.id}  {item.path}:{item.line}  {item.symbol}  {item.predicate}"), soft_wrap=True
-        )
-    console.print(Text("one of them in full: audit gate ID"))
+        console.print(f"{item.id}  {item.path}:{item.line}  {item.symbol}  {item.predicate}", soft_wrap=True)
+    console.print("one of them in full: audit gate ID")

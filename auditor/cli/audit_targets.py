@@ -33,7 +33,12 @@ def targets(names: tuple[str, ...], form: str, output: str | None, color: str, v
     if form == "json":
         write_bytes(_json(chosen, fact_sources()), output)
     else:
-        render(lambda console: _table(console, chosen, fact_sources() if verbose else None), output, color)
+        render(
+            lambda console: _table(console, chosen, fact_sources() if verbose else None),
+            output,
+            color,
+            rich=True,
+        )
 
 
 def _json(chosen: list[Target], sources: dict[str, str]) -> bytes:

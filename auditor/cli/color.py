@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,6 +33,32 @@ def is_terminal(stream: IO[Any]) -> bool:
         return stream.isatty()
     except ValueError:  # closed
         return False
+
+
+class Plain:
+    """What our own pages need of a rich console where there is neither colour nor a terminal.
+
+    Importing rich costs more than reading a whole cached report, and a file or a pipe has no use for it.
+    """
+
+    is_terminal = False
+    color_system = None
+
+    def __init__(self, file: IO[str], width: int) -> None:
+        self.file = file
+        self.width = width
+        self.encoding = (getattr(file, "encoding", None) or "utf-8").lower()
+
+    def print(self, *texts: object, **_style: object) -> None:
+        """The texts as they are."""
+        self.file.write(" ".join(str(text) for text in texts) + "\n")
+
+
+def page_console(stream: IO[str], choice: str = "auto") -> Console:
+    """:func:`console`, or its cheap stand-in for pages that are written as plain lines anyway."""
+    if use_color(choice, stream) or is_terminal(stream):
+        return console(stream, choice)
+    return cast("Console", Plain(stream, _columns()))
 
 
 def console(stream: IO[str], choice: str = "auto") -> Console:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import Any
 
@@ -66,6 +65,8 @@ class LazyGroup(click.Group):
 
 def unknown_verb(ctx: click.Context, word: str, known: list[str], kind: str = "verb") -> UserError:
     """The error for a word that is no verb, with the nearest verb as something to type."""
+    import difflib
+
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     hints = [*(f"{ctx.command_path} {name}" for name in near), f"{ctx.command_path} --help"]
     return UserError("U002", f"no such {kind}: {word!r}", hints=hints)

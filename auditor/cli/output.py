@@ -6,14 +6,13 @@ import contextlib
 import io
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from auditor.cli.color import console
+from auditor.cli.color import console, page_console
 from auditor.errors import UserError
 
 if TYPE_CHECKING:
@@ -46,6 +45,8 @@ def write_bytes(data: bytes, output: str | None) -> None:
 
 
 def _replace(path: Path, data: bytes) -> None:
+    import tempfile
+
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -70,14 +71,18 @@ def _mode(path: Path) -> int:
         return 0o666 & ~mask
 
 
-def render(draw: Callable[[Console], None], output: str | None, color: str) -> None:
-    """Let ``draw`` print on a console, and put the result where ``output`` says."""
+def render(draw: Callable[[Console], None], output: str | None, color: str, *, rich: bool = False) -> None:
+    """Let ``draw`` print on a console, and put the result where ``output`` says.
+
+    ``rich`` says that ``draw`` prints tables and the like, for which a real console is needed.
+    """
+    make = console if rich else page_console
     if output is None or output == "-":
-        draw(console(sys.stdout, color))
+        draw(make(sys.stdout, color))
         sys.stdout.flush()
         return
     buffer = io.StringIO()
-    draw(console(buffer, "always" if color == "always" else "never"))
+    draw(make(buffer, "always" if color == "always" else "never"))
     write_bytes(buffer.getvalue().encode("utf-8", "backslashreplace"), output)
 
 

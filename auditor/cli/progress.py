@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,6 +36,8 @@ class Progress:
         if now - self._start < _DELAY or now - self._last < _PERIOD:
             return
         self._last = now
+        import shutil
+
         width = shutil.get_terminal_size().columns - 1
         self._write("\r\x1b[K" + line(what, done, total)[:width])
         self._drawn = True
@@ -48,6 +48,8 @@ class Progress:
         if not self.enabled:
             yield
             return
+        import threading
+
         done = threading.Event()
 
         def tick() -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 
 import click
@@ -88,6 +86,8 @@ def _usage(error: click.UsageError, name: str) -> UserError:
     hints = [f"{path} --help"]
     if isinstance(error, click.NoSuchOption):
         fact = f"no such option: {error.option_name}"
+        import difflib
+
         near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.6)
         hints = [*(f"{path} {option}" for option in near), *hints]
     return UserError("U001", fact[:1].lower() + fact[1:], hints=hints)
@@ -136,6 +136,8 @@ def _show(error: UserError, arguments: Sequence[str]) -> None:
 
 def _internal(arguments: Sequence[str]) -> int:
     """An exception nobody expected: one line on the terminal, the rest in a log."""
+    import traceback
+
     kind, value, _trace = sys.exc_info()
     text = "".join(traceback.format_exception(value))
     last = traceback.extract_tb(value.__traceback__ if value else None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import shlex
 from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -71,6 +69,8 @@ def audited(tree: SourceTree, request: Request) -> Report:
 
 def tree_words(request: Request) -> str:
     """The options that choose the same tree again, as they can be typed; "" where none was given."""
+    import shlex
+
     words: list[str] = []
     for option in ("path", "commit", "release", "wheel", "repo"):
         value = getattr(request, option)
@@ -88,13 +88,19 @@ def _named(request: Request) -> str:
     return str(request.release or request.wheel or request.commit or request.repo or request.path or "")
 
 
+def _key(key: bytes) -> str:
+    import hashlib
+
+    return hashlib.sha256(key).hexdigest()
+
+
 class _Memo(MutableMapping[bytes, bytes]):
     """The cache folder as the mapping that decoders of settled files take."""
 
     def __getitem__(self, key: bytes) -> bytes:
         from auditor.trees.cache import cached_bytes
 
-        found = cached_bytes("memo", hashlib.sha256(key).hexdigest())
+        found = cached_bytes("memo", _key(key))
         if found is None:
             raise KeyError(key)
         return found
@@ -102,7 +108,7 @@ class _Memo(MutableMapping[bytes, bytes]):
     def __setitem__(self, key: bytes, value: bytes) -> None:
         from auditor.trees.cache import store_bytes
 
-        store_bytes("memo", hashlib.sha256(key).hexdigest(), value)
+        store_bytes("memo", _key(key), value)
 
     def __delitem__(self, key: bytes) -> None:
         raise KeyError(key)

@@ -360,7 +360,7 @@ def test_a_page_in_a_file_has_no_colour_and_a_fixed_width(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
-    render(lambda out: out.print("x" * 200, style="red"), str(tmp_path / "page"), "auto")
+    render(lambda out: out.print("x" * 200, style="red"), str(tmp_path / "page"), "auto", rich=True)
     lines = (tmp_path / "page").read_text().splitlines()
     assert [len(text) for text in lines] == [PLAIN_WIDTH, 200 - PLAIN_WIDTH]
 
