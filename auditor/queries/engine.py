@@ -15,9 +15,9 @@ from typing import Any
 from auditor.gates.model import Finding, Gate
 from auditor.profile import Profile
 from auditor.queries.checks import GATE_FIELDS
-from auditor.queries.gatematch import gate_matches, gates_at, reach, stands_under, truth_holds
+from auditor.queries.gatematch import gate_matches, gates_at, places_of, reach, stands_under, truth_holds
 from auditor.queries.model import DEFAULT, FROM, Query
-from auditor.queries.scan import CodeHit, ScanPlan
+from auditor.queries.scan import CodeHit, Regions, ScanPlan
 from auditor.trees.base import SourceTree
 
 
@@ -30,22 +30,24 @@ def run_queries(
     targets: Sequence[str],
     reference: str,
     profile: Profile | None = None,
-    hits: Mapping[str, Sequence[CodeHit]] | None = None,
     plugin_folder: Path | None = None,
 ) -> tuple[Finding, ...]:
     """What the queries find, by query, path, line and message; a finding is never given twice.
 
     ``targets`` are the ones asked about: a match whose verdict is ``same`` on all of them is no finding.
-    ``profile`` says which files belong to the project (default: every ``.py`` file). ``hits`` are the code
-    hits by path, where the caller has them already (see :class:`ScanPlan`, which can be asked blob by
-    blob); else the tree is scanned here. ``program`` is handed to plugins as it is.
+    ``profile`` says which files belong to the project (default: every ``.py`` file). ``program`` is handed to
+    plugins as it is.
     """
     by_path: dict[str, list[Gate]] = {}
     for gate in gates:
         by_path.setdefault(gate.path, []).append(gate)
-    names = module_names(tree, profile)
-    if hits is None:
-        hits = scan_tree(ScanPlan(queries), tree, names)
+    plan = ScanPlan(queries)
+    where = {
+        query.id: regions_of(query, by_path, reference)
+        for query in queries
+        if query.match is not None and query.match.code is not None
+    }
+    hits = scan_tree(plan, where, tree, profile)
     by_query: dict[str, list[tuple[str, CodeHit]]] = {}
     for path in sorted(hits):
         for hit in hits[path]:
@@ -59,7 +61,7 @@ def run_queries(
         if query.plugin:
             from auditor.queries.plugins import PluginContext, run_plugin
 
-            context = PluginContext(tuple(gates), tree, program, tuple(targets), reference, names)
+            context = PluginContext(tuple(gates), tree, program, tuple(targets), reference, profile)
             for match in run_plugin(query, context, plugin_folder):
                 finding = _finding(query, match, targets)
                 if finding is not None:
@@ -67,16 +69,58 @@ def run_queries(
     return tuple(found[key] for key in sorted(found))
 
 
-def scan_tree(plan: ScanPlan, tree: SourceTree, modules: Mapping[str, str]) -> dict[str, list[CodeHit]]:
-    """Code hits of all queries by path; reads no file if no query has code.
+def regions_of(
+    query: Query, by_path: Mapping[str, Sequence[Gate]], reference: str
+) -> dict[str, list[tuple[int, int]]] | None:
+    """path -> lines in which a code hit of the query can be, from the gates; None: anywhere in the project.
 
-    ``modules`` maps the paths to look at to their dotted names.
+    Most ``code`` queries are about code at a gate, so most files need not be looked at.
     """
-    if plan.empty:
-        return {}
+    assert query.match is not None and query.match.code is not None
+    gate, code = query.match.gate, query.match.code
+    out: dict[str, list[tuple[int, int]]] = {}
+    if gate is not None:
+        for path, gates in by_path.items():
+            lines = [
+                lines for g in gates if gate_matches(gate, g, reference) for lines in places_of(g, code.place)
+            ]
+            if lines:
+                out[path] = lines
+        return out
+    if code.reached:
+        everywhere = {target: "true" for gates in by_path.values() for g in gates for target in g.truth}
+        if truth_holds(code.reached, everywhere, reference):
+            return None
+        for path, gates in by_path.items():
+            lines = [(arm.line, arm.end_line) for g in gates for arm in g.arms if arm.when != "unknown"]
+            if lines:
+                out[path] = lines
+        return out
+    return None
+
+
+def scan_tree(
+    plan: ScanPlan,
+    where: Mapping[str, Mapping[str, Regions] | None],
+    tree: SourceTree,
+    profile: Profile | None = None,
+) -> dict[str, list[CodeHit]]:
+    """Code hits of all queries by path. ``where``: query -> path -> lines, or None for the whole project.
+
+    Only files that a query can have a hit in are read, and none if there is no such query.
+    """
+    everywhere = [id_ for id_ in plan.ids if where.get(id_) is None]
+    named = {path for id_ in plan.ids for path in (where.get(id_) or ())}
+    root = profile.root_of(tree.blobs()) if profile else ""
+    paths = source_paths(tree, profile, root) if everywhere else sorted(named)
     out: dict[str, list[CodeHit]] = {}
-    for path, data in tree.read_many(sorted(modules)):
-        found = plan.scan(data, modules[path])
+    for path, data in tree.read_many(paths):
+        ids = [*everywhere, *(id_ for id_ in plan.ids if path in (where.get(id_) or ()))]
+        interested = plan.interested(data, ids)
+        if not interested or (profile and profile.is_excluded(path)):
+            continue
+        lines = {id_: (where.get(id_) or {}).get(path) for id_ in interested}
+        found = plan.scan(data, module_name(path, root), lines)
         if found:
             out[path] = found
     return out
@@ -239,21 +283,20 @@ def silent(queries: Iterable[Query], findings: Iterable[Finding]) -> tuple[str, 
     return tuple(sorted(q.id for q in queries if q.absent != "ok" and q.id not in heard))
 
 
-def module_names(tree: SourceTree, profile: Profile | None = None) -> dict[str, str]:
-    """path -> dotted module name of every source file of the project that findings may be in.
+def source_paths(tree: SourceTree, profile: Profile | None, root: str | None) -> list[str]:
+    """The ``.py`` files of the project's package, sorted; without a profile all ``.py`` files of the tree.
 
-    Without a profile: every ``.py`` file, named from the top of the tree.
+    Files that the profile excludes are still among them: asking it is dear, so that is left to the few files
+    that matter.
     """
-    blobs = tree.blobs()
-    root = profile.root_of(blobs) if profile else ""
-    prefix = f"{root}/" if root else ""
-    inside = f"{prefix}{profile.package}/" if profile else ""
-    out: dict[str, str] = {}
-    for path in blobs:
-        if not path.endswith(".py") or not path.startswith(inside):
-            continue
-        if profile and profile.is_excluded(path):
-            continue
-        name = path[len(prefix) : -len(".py")]
-        out[path] = name.removesuffix("/__init__").replace("/", ".")
-    return out
+    inside = f"{_prefix(root)}{profile.package}/" if profile else ""
+    return [path for path in tree.blobs() if path.endswith(".py") and path.startswith(inside)]
+
+
+def module_name(path: str, root: str | None) -> str:
+    """The dotted name of a source file below a source root."""
+    return path[len(_prefix(root)) : -len(".py")].removesuffix("/__init__").replace("/", ".")
+
+
+def _prefix(root: str | None) -> str:
+    return f"{root}/" if root else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
@@ -135,6 +136,18 @@ def _stands(hit: CodeHit, place: str, gate: Gate) -> bool:
     if place == "after":
         return hit.line > gate.end_line
     return True
+
+
+def places_of(gate: Gate, place: str) -> list[tuple[int, int]]:
+    """The lines that stand in ``place`` to a gate, perhaps some too many."""
+    if place in ("then", "else"):
+        when = "true" if place == "then" else "false"
+        return [(arm.line, arm.end_line) for arm in gate.arms if arm.when == when]
+    if place == "inside":
+        return [(gate.line, gate.end_line), *((arm.line, arm.end_line) for arm in gate.arms)]
+    if place == "before":
+        return [(1, gate.line - 1)]
+    return [(gate.end_line + 1, sys.maxsize)] if place == "after" else [(1, sys.maxsize)]
 
 
 def stands_under(hit: CodeHit, gate: Gate) -> bool:

@@ -56,6 +56,11 @@ class Shape:
     roots: tuple[type[ast.AST], ...]
     needs: tuple[bytes, ...]  # each occurs in the source of every match
     holes: frozenset[str]  # names of the metavariables, without "_"
+    root: ast.AST
+
+    def could_match(self, node: ast.AST) -> bool:
+        """False only where :func:`match` would say no, too; never touches LibCST."""
+        return isinstance(node, self.roots) and _could(self.root, node)
 
 
 def _encode(text: str) -> str:
@@ -134,7 +139,85 @@ def shape(text: str) -> Shape:
         roots=_SAME_ROOT.get(type(root), (type(root),)),
         needs=tuple(sorted((name.encode() for name in needs), key=lambda b: (-len(b), b))),
         holes=frozenset(holes),
+        root=root,
     )
+
+
+#: Fields of ``ast`` nodes without meaning here, and those a pattern may leave out.
+_SKIP = frozenset({"ctx", "type_comment", "kind", "type_ignores", "level"})
+_OPTIONAL = frozenset(
+    {
+        "orelse",
+        "finalbody",
+        "returns",
+        "decorator_list",
+        "annotation",
+        "defaults",
+        "kw_defaults",
+        "type_params",
+    }
+)
+
+
+def _could(pattern: ast.AST, node: Any) -> bool:
+    if isinstance(pattern, ast.Name) and _hole(pattern.id):
+        return True
+    if isinstance(pattern, ast.Expr) and isinstance(pattern.value, ast.Name) and _hole(pattern.value.id):
+        return True
+    if isinstance(pattern, ast.JoinedStr):
+        return isinstance(node, ast.JoinedStr)
+    if type(node) not in _SAME_ROOT.get(type(pattern), (type(pattern),)):
+        return False
+    if isinstance(pattern, ast.BoolOp):  # flat here, nested in LibCST
+        return type(pattern.op) is type(node.op)
+    if isinstance(pattern, (ast.arguments, ast.Dict)):
+        return True
+    if isinstance(pattern, ast.Constant):
+        return type(pattern.value) is type(node.value) and pattern.value == node.value
+    if isinstance(pattern, ast.Call):
+        names = {k.arg for k in node.keywords}
+        known = all(k.arg is None or _hole(k.arg) or k.arg in names for k in pattern.keywords)
+        return known and _could(pattern.func, node.func) and _could_list(pattern.args, node.args, more=True)
+    for name in pattern._fields:
+        wanted, found = getattr(pattern, name, None), getattr(node, name, None)
+        if name in _SKIP or (name in _OPTIONAL and not wanted):
+            continue
+        if isinstance(wanted, ast.AST):
+            if not _could(wanted, found):
+                return False
+        elif isinstance(wanted, list):
+            if not isinstance(found, list) or not _could_list(wanted, found):
+                return False
+        elif isinstance(wanted, str) and _hole(wanted):
+            continue
+        elif wanted != found:
+            return False
+    return True
+
+
+def _could_list(wanted: list[Any], found: list[Any], more: bool = False) -> bool:
+    """``more``: arguments, where a hole for many may also be filled by keywords and the reverse."""
+    stands_for_many = [_is_many(item) for item in wanted]
+    if True not in stands_for_many:
+        if len(wanted) != len(found) and not more:
+            return False
+        return more or all(map(_could, wanted, found))
+    first = stands_for_many.index(True)
+    last = len(wanted) - 1 - stands_for_many[::-1].index(True)
+    tail = len(wanted) - 1 - last
+    if len(found) < first + tail:
+        return more
+    return all(map(_could, wanted[:first], found)) and (
+        more or not tail or all(map(_could, wanted[last + 1 :], found[-tail:]))
+    )
+
+
+def _is_many(item: Any) -> bool:
+    if isinstance(item, ast.Expr):
+        item = item.value
+    name = item.id if isinstance(item, ast.Name) else item.name if isinstance(item, ast.alias) else ""
+    hole = _hole(name)
+    return hole is not None and hole[1]
 
 
 @lru_cache(maxsize=1024)

@@ -7,7 +7,7 @@ is refused when it is loaded, unless the user said ``--allow-plugins``.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from auditor.errors import UserError
 from auditor.gates.model import Gate
+from auditor.profile import Profile
 from auditor.queries.load import default_folder
 from auditor.queries.model import Query
 from auditor.trees.base import SourceTree
@@ -33,13 +34,17 @@ class PluginContext:
     program: object
     targets: tuple[str, ...]
     reference: str
-    modules: Mapping[str, str]  # path -> dotted module name
+    profile: Profile | None
 
     def files_with(self, *words: str) -> Iterator[tuple[str, bytes]]:
         """(path, bytes) of the project's modules that hold one of the words, by path."""
+        from auditor.queries.engine import source_paths
+
         wanted = [word.encode() for word in words]
-        for path, data in self.tree.read_many(sorted(self.modules)):
-            if any(word in data for word in wanted):
+        root = self.profile.root_of(self.tree.blobs()) if self.profile else ""
+        for path, data in self.tree.read_many(source_paths(self.tree, self.profile, root)):
+            excluded = self.profile is not None and self.profile.is_excluded(path)
+            if any(word in data for word in wanted) and not excluded:
                 yield path, data
 
 

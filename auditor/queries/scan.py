@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
-from collections.abc import Iterator, Sequence
+import sys
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
 import msgspec
 
+from auditor.program import source
 from auditor.queries.model import CaptureMatch, CodeMatch, Query, listed
 from auditor.queries.pattern import Shape, code_of, match, parse_segment, shape
 
@@ -38,6 +39,10 @@ class _Wanted:
     shape: Shape
 
 
+#: Lines, from 1, both ends included. None: the whole file.
+Regions = Sequence[tuple[int, int]] | None
+
+
 class ScanPlan:
     """The ``code`` patterns of several queries, ready to be looked for file by file.
 
@@ -45,51 +50,121 @@ class ScanPlan:
     """
 
     def __init__(self, queries: Sequence[Query]) -> None:
-        self._words: dict[str, tuple[bytes, ...]] = {}
+        self._words: dict[str, tuple[str, ...]] = {}
+        self._bytes: dict[str, tuple[bytes, ...]] = {}
         self._wanted: dict[str, list[_Wanted]] = {}
         for query in queries:
             if query.match is None or query.match.code is None:
                 continue
             code = query.match.code
-            self._words[query.id] = tuple(word.encode() for word in query.words)
+            self._words[query.id] = query.words
+            self._bytes[query.id] = tuple(word.encode() for word in query.words)
             self._wanted[query.id] = [_Wanted(query.id, code, t, shape(t)) for t in listed(code.pattern)]
 
     @property
-    def empty(self) -> bool:
-        """Whether no query has a ``code`` part, so that no file need be read."""
-        return not self._wanted
+    def ids(self) -> tuple[str, ...]:
+        """The queries that have a ``code`` part."""
+        return tuple(self._wanted)
 
-    def interested(self, data: bytes) -> list[str]:
-        """Ids of the queries one of whose words occurs in the file."""
-        return [id_ for id_, words in self._words.items() if any(word in data for word in words)]
+    def interested(self, data: bytes, ids: Iterable[str]) -> list[str]:
+        """Those of the given queries one of whose words occurs in the file."""
+        return [id_ for id_ in ids if any(word in data for word in self._bytes[id_])]
 
-    def scan(self, data: bytes, module: str, tree: ast.AST | None = None) -> list[CodeHit]:
-        """All hits in one file, by line. A file that does not parse has none (the audit reports it).
+    def scan(self, data: bytes, module: str, where: Mapping[str, Regions]) -> list[CodeHit]:
+        """All hits in one file, by line; a file that does not parse has none (the audit reports it).
 
-        ``module`` is its dotted name; ``tree`` the parsed file, where the caller has it already (positions as
-        ``ast`` gives them for the whole file).
+        ``module`` is its dotted name; ``where`` says which queries to look for, each in which lines. A hit has
+        to hold one of its query's words itself, so only the statements around words are parsed.
         """
-        interested = self.interested(data)
-        if not interested:
-            return []
         try:
-            text = _decode(data)
-            tree = tree if tree is not None else ast.parse(text)
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            text = source.decode(data)
+        except source.Unparsable:
             return []
-        dispatch: dict[type[ast.AST], list[_Wanted]] = {}
-        for id_ in interested:
-            for wanted in self._wanted[id_]:
-                for root in wanted.shape.roots:
-                    dispatch.setdefault(root, []).append(wanted)
-        file = _File(text.encode(), tree)
+        lines: dict[str, list[int]] = {}
+        for id_, regions in where.items():
+            found = _lines_with(text, self._words[id_])
+            if regions is not None:
+                found = [line for line in found if any(a <= line <= b for a, b in regions)]
+            if found:
+                lines[id_] = found
+        if not lines:
+            return []
+        file = _File(text)
         hits: dict[tuple[int, int, str], CodeHit] = {}
-        for node, scope, above in _walk(tree):
-            for wanted in dispatch.get(type(node), ()):
-                hit = file.try_match(wanted, node, scope, above, module)
-                if hit is not None:
-                    hits.setdefault((hit.line, getattr(node, "col_offset", 0), wanted.query), hit)
+        for top, scope in _pieces(text, sorted({line for found in lines.values() for line in found})):
+            dispatch: dict[type[ast.AST], list[_Wanted]] = {}
+            inside: list[int] = []
+            for id_, found in lines.items():
+                near = _between(found, top.lineno, top.end_lineno or top.lineno)
+                if near:
+                    inside += near
+                    for wanted in self._wanted[id_]:
+                        for root in wanted.shape.roots:
+                            dispatch.setdefault(root, []).append(wanted)
+            for node, symbol, above in _walk(top, scope, sorted(set(inside))):
+                for wanted in dispatch.get(type(node), ()):
+                    words = self._bytes[wanted.query]
+                    hit = file.try_match(wanted, words, node, symbol, above, module)
+                    if hit is not None and _allowed(hit, where[wanted.query]):
+                        hits.setdefault((hit.line, getattr(node, "col_offset", 0), wanted.query), hit)
         return [hits[key] for key in sorted(hits)]
+
+
+def _allowed(hit: CodeHit, regions: Regions) -> bool:
+    return regions is None or any(a <= hit.line <= b for a, b in regions)
+
+
+def _lines_with(text: str, words: Iterable[str]) -> list[int]:
+    """The lines, from 1, on which one of the words begins, ascending."""
+    found: set[int] = set()
+    for word in words:
+        at = text.find(word)
+        line, counted = 1, 0
+        while at >= 0:
+            line += text.count("\n", counted, at)
+            counted = at
+            found.add(line)
+            end = text.find("\n", at)
+            at = text.find(word, end) if end >= 0 else -1
+    return sorted(found)
+
+
+def _between(lines: Sequence[int], first: int, last: int) -> Sequence[int]:
+    return lines[bisect_left(lines, first) : bisect_right(lines, last)]
+
+
+def _pieces(text: str, lines: Sequence[int]) -> Iterator[tuple[ast.stmt, str]]:
+    """The parsed statements (of the module, or of its large classes) that hold one of the lines, each with
+    the symbol around it."""
+    try:
+        try:
+            yield from list(_cut(source.cut(text, 1), lines, ""))
+        except source.Irregular:
+            yield from list(_cut(source.whole(text), lines, ""))
+    except (source.Unparsable, source.Irregular):
+        return
+
+
+def _cut(
+    segments: Sequence[source.Segment], lines: Sequence[int], scope: str
+) -> Iterator[tuple[ast.stmt, str]]:
+    ends = [segment.start for segment in segments[1:]] + [sys.maxsize]
+    for segment, end in zip(segments, ends, strict=True):
+        if not _between(lines, segment.start, end):  # one line too many is harmless
+            continue
+        if segment.kind == "class":
+            inner = f"{scope}.{segment.name}" if scope else segment.name
+            members = segment.members()
+            yield from _cut(members, lines, inner)
+            continue
+        for node in segment.nodes():
+            if _between(lines, _first_line(node), node.end_lineno or node.lineno):
+                yield node, scope
+
+
+def _first_line(node: ast.stmt) -> int:
+    decorators = getattr(node, "decorator_list", None)
+    return min([node.lineno, *(d.lineno for d in decorators)]) if decorators else node.lineno
 
 
 def glob_any(value: str, globs: Sequence[str]) -> bool:
@@ -97,43 +172,54 @@ def glob_any(value: str, globs: Sequence[str]) -> bool:
     return not globs or any(fnmatchcase(value, glob) for glob in globs)
 
 
-def _decode(data: bytes) -> str:
-    """The text of a file, its encoding declaration and byte order mark honoured and gone."""
-    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
-    return data.decode(encoding)
-
-
 _Above = tuple[ast.AST, Any]  # the chain of enclosing nodes: (parent, its own chain or None)
 
 
-def _walk(tree: ast.AST) -> Iterator[tuple[ast.AST, str, _Above | None]]:
-    """Every node in source order with the symbol and the nodes around it; no recursion, files may be deep."""
-    stack: list[tuple[ast.AST, str, _Above | None]] = [(tree, "", None)]
+def _walk(
+    top: ast.AST, scope: str = "", lines: Sequence[int] | None = None
+) -> Iterator[tuple[ast.AST, str, _Above | None]]:
+    """Nodes in source order with the symbol and the nodes around them; no recursion, files may be deep.
+
+    With ``lines``, only nodes that hold one of them.
+    """
+    stack: list[tuple[ast.AST, str, _Above | None]] = [(top, scope, None)]
     while stack:
-        node, scope, above = stack.pop()
-        yield node, scope, above
+        node, symbol, above = stack.pop()
+        if lines is not None and isinstance(node, (ast.stmt, ast.expr)):
+            if not _between(lines, getattr(node, "lineno", 0), getattr(node, "end_lineno", 0)) and not (
+                isinstance(node, ast.stmt) and _between(lines, _first_line(node), node.lineno)
+            ):
+                continue
+        yield node, symbol, above
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            inner = f"{scope}.{node.name}" if scope else node.name
-        else:
-            inner = scope
+            symbol = f"{symbol}.{node.name}" if symbol else node.name
         chain = (node, above)
-        stack += [(child, inner, chain) for child in reversed(list(ast.iter_child_nodes(node)))]
+        stack += [(child, symbol, chain) for child in reversed(list(ast.iter_child_nodes(node)))]
 
 
 class _File:
     """One source file during a scan: cuts statements out of it and parses each at most once."""
 
-    def __init__(self, source: bytes, tree: ast.AST) -> None:
-        self.lines = source.splitlines(keepends=True)
-        self.tree = tree
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = text.encode().splitlines(keepends=True)
         self._parsed: dict[tuple[int, int, type[ast.AST]], Any] = {}
         self._imports: dict[str, str] | None = None
 
     def try_match(
-        self, wanted: _Wanted, node: Any, scope: str, above: _Above | None, module: str
+        self,
+        wanted: _Wanted,
+        words: Sequence[bytes],
+        node: Any,
+        scope: str,
+        above: _Above | None,
+        module: str,
     ) -> CodeHit | None:
         code = wanted.code
-        if not glob_any(f"{module}:{scope}", listed(code.within)):
+        if not wanted.shape.could_match(node) or not glob_any(f"{module}:{scope}", listed(code.within)):
+            return None
+        segment = self.segment(node)
+        if not any(word in segment for word in words):
             return None
         found = self._match(wanted.text, wanted.shape, node, {})
         if found is None:
@@ -165,7 +251,7 @@ class _File:
         """The bindings with those of the first node inside ``node`` that has the structure ``text``."""
         form = shape(text)
         for inner, _, _ in _walk(node):
-            if inner is not node and isinstance(inner, form.roots):
+            if inner is not node and form.could_match(inner):
                 bound = self._match(text, form, inner, found)
                 if bound is not None:
                     return bound
@@ -175,7 +261,7 @@ class _File:
         form = shape(text)
         while above is not None:
             node, above = above
-            if type(node) in form.roots and self._match(text, form, node, found) is not None:
+            if form.could_match(node) and self._match(text, form, node, found) is not None:
                 return True
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
                 return False
@@ -211,7 +297,7 @@ class _File:
     def resolve(self, dotted: str, module: str) -> str:
         """A dotted name with its first part replaced by what the file imports under it."""
         if self._imports is None:
-            self._imports = _import_table(self.tree, module)
+            self._imports = _import_table(self.text, module)
         head, _, rest = dotted.partition(".")
         base = self._imports.get(head, head)
         return f"{base}.{rest}" if rest else base
@@ -233,10 +319,19 @@ def _is(value: Any, kind: str) -> bool:
     return isinstance(value, kinds[kind])
 
 
-def _import_table(tree: ast.AST, module: str) -> dict[str, str]:
+_IMPORT = re.compile(
+    r"^[ \t]*(?:from[ \t]+[\w.]+[ \t]+import[ \t]+(?:\([^)]*\)|[^\n]*)|import[ \t]+[^\n]*)", re.M
+)
+
+
+def _import_table(text: str, module: str) -> dict[str, str]:
     """Local name to qualified name, from every import statement of the file."""
     table: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for statement in _IMPORT.findall(text):
+        try:
+            node = ast.parse(statement.strip()).body[0]
+        except (SyntaxError, ValueError, IndexError):
+            continue
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.asname:
