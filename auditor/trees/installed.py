@@ -15,8 +15,7 @@ from auditor.errors import UserError
 from auditor.trees.base import SourceTree, TreeInfo
 from auditor.trees.folder import FilesOnDisk, FolderTree
 from auditor.trees.git import GitRepo
-from auditor.trees.names import listing_id
-from auditor.trees.wheel import metadata_headers, normal_name
+from auditor.trees.names import listing_id, metadata_headers, normal_name
 from auditor.trees.worktree import WorktreeTree
 
 

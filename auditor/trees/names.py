@@ -1,4 +1,4 @@
-"""Path names and content ids, spelled the same way for every kind of tree."""
+"""Names and content ids, spelled the same way for every kind of tree."""
 
 from __future__ import annotations
 
@@ -45,3 +45,20 @@ def listing_id(blobs: Mapping[str, str]) -> str:
     """
     text = "".join(f"{path}\0{blobs[path]}\0" for path in sorted(blobs))
     return hashlib.sha256(text.encode()).hexdigest()[:40]
+
+
+def metadata_headers(data: bytes) -> dict[str, str]:
+    """Name, Version and the other one-line headers of a METADATA file (the first of each name)."""
+    headers: dict[str, str] = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        if not line:
+            break
+        name, colon, value = line.partition(":")
+        if colon and not line.startswith((" ", "\t")):
+            headers.setdefault(name, value.strip())
+    return headers
+
+
+def normal_name(name: str) -> str:
+    """A distribution name in the spelling that compares equal (PEP 503)."""
+    return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)

@@ -12,7 +12,7 @@ from auditor.trees.base import SourceTree
 from auditor.trees.commit import CommitTree
 from auditor.trees.folder import FolderTree
 from auditor.trees.git import GitRepo
-from auditor.trees.wheel import WheelTree, normal_name
+from auditor.trees.names import normal_name
 from auditor.trees.worktree import WorktreeTree
 
 _OTHERS = "pick another with --path, --commit, --release, --wheel, --installed or --repo"
@@ -68,7 +68,7 @@ def _open(
     markers: tuple[str, ...],
 ) -> SourceTree:
     if spec.wheel is not None:
-        return WheelTree(_plain_path(spec.wheel, "--wheel"), distribution=distribution)
+        return _open_wheel(_plain_path(spec.wheel, "--wheel"), distribution)
     if spec.release is not None:
         from auditor.trees.release import release_tree
 
@@ -86,6 +86,12 @@ def _open(
     return _search(spec, distribution, default_url, roots, markers)
 
 
+def _open_wheel(path: str, distribution: str | None) -> SourceTree:
+    from auditor.trees.wheel import WheelTree  # zipfile is not free, and most runs need none
+
+    return WheelTree(path, distribution=distribution)
+
+
 def _open_path(spec: TreeSpec, distribution: str | None, markers: tuple[str, ...]) -> SourceTree:
     given = _plain_path(spec.path or "", "--path")
     path = Path(given)
@@ -94,7 +100,7 @@ def _open_path(spec: TreeSpec, distribution: str | None, markers: tuple[str, ...
             raise UserError(
                 "T001", "not a repository but a file", place=given, hints=["--path CLONE --commit REV"]
             )
-        return WheelTree(path, distribution=distribution)
+        return _open_wheel(given, distribution)
     if not path.is_dir():
         raise UserError("T001", "no such folder", place=given, hints=["check the path"])
     repo = GitRepo.find(path)

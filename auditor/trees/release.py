@@ -14,7 +14,8 @@ from auditor.errors import UserError
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import cache_dir, write_whole
 from auditor.trees.locks import cache_trouble, locked_folder
-from auditor.trees.wheel import WheelTree, normal_name
+from auditor.trees.names import normal_name
+from auditor.trees.wheel import WheelTree
 
 _VERSION = re.compile(r"v?(\d+(?:\.\d+)*(?:[-_.]?(?:a|b|rc|post|dev)\d*)*(?:\+[a-z0-9.]+)?)", re.IGNORECASE)
 

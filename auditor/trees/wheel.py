@@ -16,7 +16,7 @@ from auditor.errors import UserError
 from auditor.trees.base import TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.folder import unreadable
-from auditor.trees.names import blob_id, blob_id_of, listing_id, text_path
+from auditor.trees.names import blob_id, blob_id_of, listing_id, metadata_headers, normal_name, text_path
 
 MAX_FILES = 200_000
 MAX_FILE = 2 << 30  # bytes, unpacked
@@ -199,23 +199,6 @@ class WheelTree:
         if len(names) != 1:
             return {}
         return metadata_headers(self._unpack(self._entries[names[0]]))
-
-
-def metadata_headers(data: bytes) -> dict[str, str]:
-    """Name, Version and the other one-line headers of a METADATA file (the first of each name)."""
-    headers: dict[str, str] = {}
-    for line in data.decode("utf-8", "replace").splitlines():
-        if not line:
-            break
-        name, colon, value = line.partition(":")
-        if colon and not line.startswith((" ", "\t")):
-            headers.setdefault(name, value.strip())
-    return headers
-
-
-def normal_name(name: str) -> str:
-    """A distribution name in the spelling that compares equal (PEP 503)."""
-    return "-".join(part for part in name.lower().replace("_", "-").replace(".", "-").split("-") if part)
 
 
 def _checked(entries: Sequence[zipfile.ZipInfo], place: str) -> dict[str, zipfile.ZipInfo]:
