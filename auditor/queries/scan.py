@@ -73,8 +73,8 @@ class ScanPlan:
     def scan(self, data: bytes, module: str, where: Mapping[str, Regions]) -> list[CodeHit]:
         """All hits in one file, by line; a file that does not parse has none (the audit reports it).
 
-        ``module`` is its dotted name; ``where`` says which queries to look for, each in which lines. A hit has
-        to hold one of its query's words itself, so only the statements around words are parsed.
+        ``module`` is its dotted name; ``where`` says which queries to look for, each in which lines. A hit
+        has to hold one of its query's words itself, so only the statements around words are parsed.
         """
         try:
             text = source.decode(data)
