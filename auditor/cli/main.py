@@ -20,8 +20,17 @@ def _program(program: Program) -> int:
             return _print(
                 quick, sys.stdout if arguments else sys.stderr, EXIT_OK if arguments else EXIT_INPUT
             )
+    if program.projects and arguments and arguments[0] in program.project_names():
+        from auditor.cli.quick import request_of
+
+        request = request_of(arguments[0], arguments[1:])
+        if request is not None:
+            from auditor.cli.project import audit_project
+            from auditor.cli.run import guarded
+
+            return guarded(lambda: audit_project(request), arguments)
     from auditor.cli import groups
-    from auditor.cli.run import run
+    from auditor.cli.clickrun import run
 
     return run(groups.group_of(program), program.name, arguments)
 

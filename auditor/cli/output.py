@@ -10,8 +10,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
 from auditor.cli.color import console, page_console
 from auditor.errors import UserError
 
@@ -89,4 +87,4 @@ def render(draw: Callable[[Console], None], output: str | None, color: str, *, r
 def note(text: str, quiet: bool = False) -> None:
     """A line of chatter, on stderr so that it never mixes with data."""
     if not quiet:
-        click.echo(text, err=True)
+        sys.stderr.write(text + "\n")

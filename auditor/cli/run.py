@@ -1,12 +1,10 @@
-"""Runs a command and turns everything that can end it into one message and an exit code."""
+"""Turns everything that can end a command into one message and an exit code."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-
-import click
+from collections.abc import Callable, Sequence
 
 from auditor.cli.color import use_color
 from auditor.errors import EXIT_INPUT, EXIT_INTERNAL, EXIT_INTERRUPT, EXIT_OK, UserError
@@ -15,29 +13,20 @@ from auditor.errors import EXIT_INPUT, EXIT_INTERNAL, EXIT_INTERRUPT, EXIT_OK, U
 _LOGS_KEPT = 20
 
 
-def run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
-    """Run ``command`` on ``arguments`` and return the exit code. Prints, never exits, never raises.
+def guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
+    """Do ``work`` and return its exit code. Prints, never exits, never raises.
 
     Expected failures are shown as code, fact, place and hints; anything else leaves a log in the cache
-    folder and ends in exit code 4.
+    folder and ends in exit code 4. ``arguments`` are the words typed, for the log and the choice of colour.
     """
-    completion = f"_{name}_COMPLETE".replace("-", "_").upper()
-    if os.environ.get(completion):
-        return _as_code(command, name, arguments, completion)
     try:
-        code = _invoke(command, name, list(arguments))
+        code = work()
         sys.stdout.flush()
         return code
     except UserError as error:
         _show(error, arguments)
         return error.exit_code
-    except click.UsageError as error:
-        _show(_usage(error, name), arguments)
-        return EXIT_INPUT
-    except click.ClickException as error:
-        _show(UserError("U001", error.format_message()), arguments)
-        return EXIT_INPUT
-    except (KeyboardInterrupt, click.Abort):
+    except KeyboardInterrupt:
         _say("interrupted")
         return EXIT_INTERRUPT
     except BrokenPipeError:
@@ -55,42 +44,6 @@ def run(command: click.Command, name: str, arguments: Sequence[str]) -> int:
         return EXIT_INPUT
     except Exception:
         return _internal(arguments)
-
-
-def _invoke(command: click.Command, name: str, arguments: list[str]) -> int:
-    try:
-        with command.make_context(name, arguments) as ctx:
-            result = command.invoke(ctx)
-            return result if isinstance(result, int) and not isinstance(result, bool) else EXIT_OK
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
-        return EXIT_INPUT
-    except click.exceptions.Exit as error:
-        return error.exit_code
-
-
-def _as_code(command: click.Command, name: str, arguments: Sequence[str], completion: str) -> int:
-    """Answer a request of the shell's completion. It must never break a prompt, so failures are silent."""
-    try:
-        command.main(list(arguments), prog_name=name, complete_var=completion)
-    except SystemExit as end:
-        return end.code if isinstance(end.code, int) else EXIT_OK
-    except Exception:
-        return EXIT_INTERNAL
-    return EXIT_OK
-
-
-def _usage(error: click.UsageError, name: str) -> UserError:
-    path = error.ctx.command_path if error.ctx else name
-    fact = error.format_message().rstrip(".")
-    hints = [f"{path} --help"]
-    if isinstance(error, click.NoSuchOption):
-        fact = f"no such option: {error.option_name}"
-        import difflib
-
-        near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.6)
-        hints = [*(f"{path} {option}" for option in near), *hints]
-    return UserError("U001", fact[:1].lower() + fact[1:], hints=hints)
 
 
 def _os_error(error: OSError) -> UserError:

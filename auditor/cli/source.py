@@ -6,8 +6,8 @@ from collections.abc import Iterator, MutableMapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from auditor.cli.options import Request
 from auditor.cli.progress import Progress
+from auditor.cli.request import Request
 
 if TYPE_CHECKING:
     from auditor.gates.model import Report

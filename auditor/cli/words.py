@@ -9,8 +9,8 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem as Item
 
+from auditor.cli.request import assumption_value, targets_value, verdicts_value
 from auditor.data import data_root
-from auditor.errors import UserError
 
 #: Families of assumptions that can be completed; the names behind them depend on the tree.
 ASSUMPTIONS = ("arg.", "cuda=", "dep.", "env.", "flag.", "model=", "version.")
@@ -41,13 +41,7 @@ class TargetsType(click.ParamType):
         """Names as :func:`auditor.arch.parse_targets` gives them. UserError E001 for an unknown one."""
         if isinstance(value, tuple):
             return value
-        from auditor.arch import parse_targets
-
-        names = parse_targets(value)
-        if self.one and len(names) != 1:
-            option = param.opts[0] if param else "--against"
-            raise UserError("U001", f"{option} takes one target", place=value, hints=[f"{option} {names[0]}"])
-        return names
+        return targets_value(value, (param.opts[0] if param else "--against") if self.one else None)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
         """Known targets, and ``all``."""
@@ -66,20 +60,7 @@ class VerdictsType(click.ParamType):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
         """The names, checked. UserError U006 for an unknown one."""
-        if isinstance(value, tuple):
-            return value
-        import difflib
-
-        from auditor.gates.model import VERDICTS
-
-        names = tuple(word.strip() for word in value.split(",") if word.strip())
-        for word in names:
-            if word not in VERDICTS:
-                near = difflib.get_close_matches(word, VERDICTS, n=1, cutoff=0.4)
-                hints = [f"--fail-on {near[0]}"] if near else []
-                fact = f"unknown verdict {word!r}; known are {', '.join(VERDICTS)}"
-                raise UserError("U006", fact, place=f"--fail-on {value}", hints=hints)
-        return names
+        return value if isinstance(value, tuple) else verdicts_value(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
         """The verdicts, worst first."""
@@ -97,13 +78,7 @@ class AssumptionType(click.ParamType):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
         """Key and value, without surrounding blanks. UserError U007 where there is no key or no ``=``."""
-        if isinstance(value, tuple):
-            return value
-        key, equals, text = value.partition("=")
-        if not equals or not key.strip():
-            hints = [f"--assume {key.strip() or 'dep.NAME'}=VALUE", "--assume cuda=12.8"]
-            raise UserError("U007", "an assumption is KEY=VALUE", place=f"--assume {value}", hints=hints)
-        return key.strip(), text.strip()
+        return value if isinstance(value, tuple) else assumption_value(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
         """The families of keys."""

@@ -16,11 +16,11 @@ from click.testing import CliRunner
 
 from auditor import __version__
 from auditor.cli import groups, table
+from auditor.cli.clickrun import run
 from auditor.cli.color import PLAIN_WIDTH, console, use_color
 from auditor.cli.main import audit, patches, umbrella
 from auditor.cli.output import render, write_bytes
 from auditor.cli.progress import Progress, line
-from auditor.cli.run import run
 from auditor.cli.words import query_ids
 from auditor.errors import UserError
 

@@ -14,8 +14,8 @@ import pytest
 
 from auditor.cli import groups
 from auditor.cli.audit_gate import select
-from auditor.cli.audit_project import exit_code
-from auditor.cli.run import run
+from auditor.cli.clickrun import run
+from auditor.cli.project import exit_code
 from auditor.errors import UserError
 from auditor.gates.model import Arm, Effect, Finding, Gate, Predicate, Problem, Report, TreeFacts
 from auditor.trees.base import TreeInfo

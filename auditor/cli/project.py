@@ -1,0 +1,55 @@
+"""What ``audit PROJECT`` does once its words are read: audit, print, say by the exit code what was found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.cli.output import render, write_bytes
+from auditor.cli.request import Request
+from auditor.cli.source import audited, opened, tree_words
+from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from auditor.gates.model import Report
+
+
+def audit_project(request: Request) -> int:
+    """Audit the tree of a request, print the report, and return the exit code."""
+    with opened(request) as tree:
+        report = audited(tree, request)
+        if request.format == "json":
+            from auditor.reporting import jsonout
+
+            write_bytes(jsonout.dumps(report), request.output)
+        else:
+            from auditor.reporting import terminal
+
+            def draw(console: Console) -> None:
+                terminal.render(
+                    report,
+                    console,
+                    verbose=request.verbose,
+                    quiet=request.quiet,
+                    tree=tree,
+                    command=tree_words(request),
+                )
+
+            render(draw, request.output, request.color)
+    return exit_code(report, request.fail_on)
+
+
+def exit_code(report: Report, fail_on: tuple[str, ...]) -> int:
+    """2 if a file could not be audited (the rest was), else 1 for a verdict of ``fail_on``, else 0."""
+    if report.problems:
+        return EXIT_INPUT
+    if not fail_on:
+        return EXIT_OK
+    wanted = set(fail_on)
+    # What a query or an exception says about a gate replaces what the gate says by itself.
+    judged = {finding.gate for finding in report.findings if finding.gate}
+    verdicts = [finding.verdict for finding in report.findings]
+    verdicts += [gate.verdict for gate in report.gates if gate.id not in judged]
+    hit = any(verdict.get(target) in wanted for verdict in verdicts for target in report.targets)
+    return EXIT_FINDINGS if hit else EXIT_OK

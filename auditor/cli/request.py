@@ -1,0 +1,181 @@
+"""The options of the verbs that audit a tree, as data, and the request that they come to.
+
+Two parsers share this table: click, which knows everything about help, completion and mistakes, and the quick
+one of :mod:`auditor.cli.quick`, which saves importing click where the words are plain.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, NamedTuple
+
+from auditor.errors import UserError
+
+#: What is audited where nothing else is named.
+DEFAULT_PROJECT = "sglang"
+
+SOURCE = "which tree (without any: the clone you are in, else the public repository)"
+QUESTION = "what is asked"
+OUTPUT = "output"
+
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
+
+
+class Spec(NamedTuple):
+    """One option. ``kind`` says what follows it:
+
+    ``text`` and ``file`` (one word), ``maybe`` (a word or nothing), ``flag``, ``count``, ``choice``, and the
+    typed ones: ``targets``, ``target``, ``assumption`` and ``verdicts``.
+    """
+
+    names: tuple[str, ...]
+    kind: str
+    section: str
+    help: str
+    metavar: str | None = None
+    default: Any = None
+    many: bool = False
+    choices: tuple[str, ...] = ()
+    hidden: bool = False
+
+    @property
+    def dest(self) -> str:
+        """The name under which the value is passed on: that of the last long spelling."""
+        return self.names[-1].lstrip("-").replace("-", "_")
+
+
+SPECS = (
+    Spec(("--commit",), "text", SOURCE, "A commit, tag, branch or A~3; nothing is checked out.", "REV"),
+    Spec(("--path",), "file", SOURCE, "A clone (or bare one), unpacked folder or wheel file.", "PATH"),
+    Spec(("--worktree",), "maybe", SOURCE, "Files as they lie in a clone, changes included.", "[DIR]"),
+    Spec(("--release",), "text", SOURCE, "A release, fetched once through pip into the cache.", "VERSION"),
+    Spec(("--wheel",), "file", SOURCE, "A wheel file.", "FILE"),
+    Spec(("--installed",), "maybe", SOURCE, "The installed copy, there or in DIR; not imported.", "[DIR]"),
+    Spec(("--repo",), "text", SOURCE, "A repository for --commit; its clone is kept cached.", "URL"),
+    Spec(("--allow-fetch",), "flag", SOURCE, "Let a partial clone fetch the objects it lacks."),
+    Spec(("--target",), "targets", QUESTION, "GPU targets, or all.", "LIST", "sm_120"),
+    Spec(("--against",), "target", QUESTION, "The target to compare with.", "TARGET", "sm_100"),
+    Spec(
+        ("--assume",),
+        "assumption",
+        QUESTION,
+        "A fact: cuda=12.8, dep.NAME=absent, env.X=1 …",
+        "KEY=VALUE",
+        many=True,
+    ),
+    Spec(("--defaults",), "flag", QUESTION, "Unset arguments and environment as on a fresh start."),
+    Spec(("--format",), "choice", OUTPUT, "How to print it.", None, "terminal", choices=("terminal", "json")),
+    Spec(("--output",), "file", OUTPUT, "Write there; whole or not at all.", "FILE"),
+    Spec(("--color",), "choice", OUTPUT, "Coloured?", None, "auto", choices=("auto", "always", "never")),
+    Spec(("-v", "--verbose"), "count", OUTPUT, "More: chains and arms; twice for everything."),
+    Spec(("-q", "--quiet"), "flag", OUTPUT, "Findings only, no chatter."),
+    Spec(("--fail-on",), "verdicts", OUTPUT, "Exit 1 if a target gets one of these.", "LIST", many=True),
+    Spec(("--no-cache",), "flag", OUTPUT, "Neither read nor write cached facts."),
+    Spec(("--project",), "text", SOURCE, "The profile.", "NAME", DEFAULT_PROJECT, hidden=True),
+)
+
+
+class Request(NamedTuple):
+    """What the options said. ``None`` means: not given."""
+
+    project: str
+    path: str | None  # a clone, bare repository, folder or wheel on this disk
+    commit: str | None
+    release: str | None
+    wheel: str | None
+    installed: bool | str | None  # True where no folder was named
+    repo: str | None  # a URL
+    worktree: bool
+    allow_fetch: bool
+    targets: tuple[str, ...]
+    reference: str
+    assumptions: dict[str, str]
+    defaults: bool
+    format: str
+    verbose: int
+    quiet: bool
+    color: str
+    fail_on: tuple[str, ...]
+    output: str | None
+    use_cache: bool
+
+
+def targets_value(text: str, option: str | None = None) -> tuple[str, ...]:
+    """A comma list of targets, or ``all``. With ``option``: exactly one. UserError E001, U001."""
+    from auditor.arch import parse_targets
+
+    names = parse_targets(text)
+    if option is not None and len(names) != 1:
+        raise UserError("U001", f"{option} takes one target", place=text, hints=[f"{option} {names[0]}"])
+    return names
+
+
+def verdicts_value(text: str) -> tuple[str, ...]:
+    """A comma list of verdicts. UserError U006 for an unknown one."""
+    from auditor.gates.model import VERDICTS
+
+    names = tuple(word.strip() for word in text.split(",") if word.strip())
+    for word in names:
+        if word not in VERDICTS:
+            import difflib
+
+            near = difflib.get_close_matches(word, VERDICTS, n=1, cutoff=0.4)
+            fact = f"unknown verdict {word!r}; known are {', '.join(VERDICTS)}"
+            hints = [f"--fail-on {name}" for name in near]
+            raise UserError("U006", fact, place=f"--fail-on {text}", hints=hints)
+    return names
+
+
+def assumption_value(text: str) -> tuple[str, str]:
+    """``KEY=VALUE`` without blanks around either. UserError U007 where there is no key or no ``=``."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        hints = [f"--assume {key.strip() or 'dep.NAME'}=VALUE", "--assume cuda=12.8"]
+        raise UserError("U007", "an assumption is KEY=VALUE", place=f"--assume {text}", hints=hints)
+    return key.strip(), value.strip()
+
+
+def build(words: dict[str, Any]) -> Request:
+    """The request of parsed words, by :attr:`Spec.dest`. UserError U005, U007 where they contradict."""
+    repo = words["repo"]
+    local = [words["path"]] if words["path"] is not None else []
+    local += [words["worktree"]] if words["worktree"] else []
+    if repo is not None and not _URL.match(repo):
+        local.append(repo)
+        repo = None
+    if len(set(local)) > 1:
+        fact = f"{local[0]!r} and {local[1]!r} name two different sources"
+        raise UserError("U005", fact, hints=[f"--path {local[0]}"])
+    verdicts = [verdict for group in words.get("fail_on") or () for verdict in group]
+    return Request(
+        project=words["project"],
+        path=local[0] if local else None,
+        commit=words["commit"],
+        release=words["release"],
+        wheel=words["wheel"],
+        installed=True if words["installed"] == "" else words["installed"],
+        repo=repo,
+        worktree=words["worktree"] is not None,
+        allow_fetch=words["allow_fetch"],
+        targets=words["target"],
+        reference=words["against"][0],
+        assumptions=_assumptions(words["assume"]),
+        defaults=words["defaults"],
+        format=words["format"],
+        verbose=words["verbose"],
+        quiet=words["quiet"],
+        color=words["color"],
+        fail_on=tuple(dict.fromkeys(verdicts)),
+        output=words["output"],
+        use_cache=not words["no_cache"],
+    )
+
+
+def _assumptions(pairs: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for key, value in pairs:
+        if out.get(key, value) != value:
+            fact = f"two values for the assumption {key!r}: {out[key]!r} and {value!r}"
+            raise UserError("U007", fact, hints=[f"--assume {key}={value}"])
+        out[key] = value
+    return dict(sorted(out.items()))
