@@ -1,8 +1,8 @@
 """Reads the words of ``audit PROJECT …`` without click, where they are plain.
 
 Importing click costs as much as a whole audit from a warm cache. This parser takes what click would take,
-in the same way, and gives up (None) on everything else: joined short options, mistakes, help. Click then reads
-the words again and says what is wrong.
+in the same way, and gives up (None) on everything else: joined short options, mistakes, help. Click then
+reads the words again and says what is wrong.
 """
 
 from __future__ import annotations
