@@ -70,7 +70,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
     [
         ("why: it", "title: again\nwhy: it", "Q001", 3, "already set in line 2", "remove one of the two"),
         ("message:", "mesage:", "Q002", 8, "field `mesage`", "write `message` instead of `mesage`"),
-        ("    truth:", "    thruth:", "Q002", 6, "unknown field `thruth`", "write `truth` instead of `thruth`"),
+        ("    truth:", "    thruth:", "Q002", 6, "field `thruth`", "write `truth` instead of `thruth`"),
         ("title: A gate that raises\n", "", "Q002", 1, "`title` is missing", "add `title:`"),
         ("kind: valid", "kind: vaild", "Q002", 13, "invalid enum value", None),
         ("id: area/name", "id: area/nam", "Q003", 1, "the path says 'area/name'", "write `id: area/name`"),
