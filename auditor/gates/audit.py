@@ -1,0 +1,191 @@
+"""The audit of a tree: from files to a report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from auditor import __version__
+from auditor.arch import load_targets, parse_targets
+from auditor.errors import UserError
+from auditor.gates.discover import Collector, finish, predicates
+from auditor.gates.model import Finding, Gate, Problem, Report, TreeFacts
+from auditor.profile import Profile, load_profile
+from auditor.program.program import Program
+from auditor.trees.base import SourceTree
+
+SCHEMA_VERSION = "1.0"
+#: Files above this many bytes are generated tables, not code with decisions; they are listed, not parsed.
+MAX_FILE = 4_000_000
+_SEVERITY = {
+    "unguarded": "error",
+    "blocked": "warning",
+    "dead-arm": "warning",
+    "misgrouped": "warning",
+    "missed-variant": "warning",
+    "env-forced": "warning",
+    "wrong-default": "warning",
+    "workaround": "note",
+    "fallback": "note",
+}
+
+
+class AuditOptions(msgspec.Struct, frozen=True):
+    """What to audit for. ``queries`` None means the shipped ones, () none at all."""
+
+    targets: tuple[str, ...]
+    reference: str = "sm_100"
+    assumptions: dict[str, str] = {}
+    defaults: bool = False
+    use_cache: bool = True
+    project: str = "sglang"
+    profile: Profile | None = None
+    queries: tuple[Any, ...] | None = None
+
+
+def source_files(tree: SourceTree, profile: Profile) -> tuple[str, dict[str, bytes], list[Problem]]:
+    """The source root, the Python files of the package below it with their bytes, and what was left out."""
+    blobs = tree.blobs()
+    root = profile.root_of(blobs)
+    if root is None:
+        raise UserError(
+            "T020",
+            f"this is not a {profile.title} tree: none of {', '.join(profile.markers)} is in it",
+            place=tree.info().label,
+            hints=[f"audit {profile.name} --commit REV --repo PATH", f"audit {profile.name} --release VERSION"],
+        )
+    prefix = f"{root}/{profile.package}/" if root else f"{profile.package}/"
+    wanted = [path for path in blobs if path.startswith(prefix) and path.endswith(".py")]
+    files: dict[str, bytes] = {}
+    problems: list[Problem] = []
+    for path, data in tree.read_many(wanted):
+        if len(data) > MAX_FILE:
+            problems.append(Problem(path, 1, f"left out: {len(data):,} bytes, more than {MAX_FILE:,}"))
+            continue
+        files[path] = data
+    return root, files, problems
+
+
+def build_program(
+    files: dict[str, bytes], root: str, profile: Profile, assumptions: dict[str, str], defaults: bool = False
+) -> Program:
+    """The evaluator over these files for all targets."""
+    targets = load_targets()
+    assume = dict(assumptions)
+    if defaults:
+        assume["defaults"] = "yes"
+    return Program(
+        files,
+        root,
+        profile,
+        tuple(t.capability for t in targets.values()),
+        tuple(t.smem_per_block for t in targets.values()),
+        assume,
+    )
+
+
+def audit(
+    tree: SourceTree, options: AuditOptions, progress: Callable[..., None] | None = None
+) -> Report:
+    """Audit a tree. UserError for wrong options or a tree that is not the project's."""
+    all_targets = load_targets()
+    chosen = tuple(options.targets)
+    for name in (*chosen, options.reference):
+        if name not in all_targets:
+            parse_targets(name)
+    profile = options.profile or load_profile(options.project)
+    root, files, problems = source_files(tree, profile)
+    program = build_program(files, root, profile, options.assumptions, options.defaults)
+    names = tuple(all_targets)
+    majors = {name: t.capability[0] for name, t in all_targets.items()}
+    collector = Collector(program, names, majors, options.reference)
+    program.discover()
+    judged = chosen if options.reference in chosen else (*chosen, options.reference)
+    gates = finish(collector, judged, profile.area)
+    found = list(generic_findings(gates, chosen))
+    found += query_findings(tree, options, profile, program, gates)
+    problems += [Problem(path, line, message) for path, (line, message) in program.problems.items()]
+    info = tree.info()
+    assumptions = {"cuda": program.world.cuda, **options.assumptions}
+    if options.defaults:
+        assumptions["defaults"] = "yes"
+    listed = predicates(program, collector, gates)
+    return Report(
+        schema_version=SCHEMA_VERSION,
+        tool=f"sglang-auditor {__version__}",
+        project=profile.name,
+        tree=TreeFacts(
+            kind=info.kind,
+            label=info.label,
+            content_id=info.content_id,
+            commit=info.commit,
+            version=info.version,
+            date=info.date,
+            describe=info.describe,
+            dirty=info.dirty,
+        ),
+        targets=chosen,
+        reference=options.reference,
+        assumptions=dict(sorted(assumptions.items())),
+        predicates=listed,
+        gates=gates,
+        findings=tuple(sorted(found, key=_finding_order)),
+        problems=tuple(sorted(problems, key=lambda p: (p.path, p.line, p.message))),
+        stats={"files": len(files), "gates": len(gates), "predicates": len(listed)},
+    )
+
+
+def generic_findings(gates: tuple[Gate, ...], targets: tuple[str, ...]) -> list[Finding]:
+    """A finding per gate that is not the same on some target."""
+    out = []
+    for gate in gates:
+        verdict = {t: gate.verdict[t] for t in targets}
+        if all(v in ("same", "undecided") for v in verdict.values()):
+            continue
+        if gate.kind in ("assign", "return", "argument") and "missed-variant" not in verdict.values():
+            continue
+        worst = min((v for v in verdict.values() if v in _SEVERITY), key=list(_SEVERITY).index)
+        out.append(
+            Finding(
+                query="",
+                gate=gate.id,
+                path=gate.path,
+                line=gate.line,
+                symbol=gate.symbol,
+                verdict=verdict,
+                severity=_SEVERITY[worst],
+                message=f"{gate.kind} {gate.predicate}",
+                area=gate.area,
+            )
+        )
+    return out
+
+
+def query_findings(
+    tree: SourceTree, options: AuditOptions, profile: Profile, program: Program, gates: tuple[Gate, ...]
+) -> list[Finding]:
+    """What the queries have to say."""
+    queries = options.queries
+    if queries == ():
+        return []
+    from auditor.queries import load_queries, run_queries
+
+    if queries is None:
+        queries = load_queries()
+    return list(
+        run_queries(
+            queries,
+            gates=gates,
+            tree=tree,
+            program=program,
+            targets=options.targets,
+            reference=options.reference,
+            profile=profile,
+        )
+    )
+
+
+def _finding_order(finding: Finding) -> tuple[Any, ...]:
+    return (finding.path, finding.line, finding.query, finding.symbol, finding.message)

@@ -1,0 +1,263 @@
+"""Modules and classes of the audited tree, as the evaluator sees them."""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+from auditor.program import source
+from auditor.program.values import Function, V
+
+_GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.M)
+_FIELD_BASES = ("NamedTuple", "Struct", "BaseModel", "TypedDict")
+
+
+class Module:
+    """One file. ``globals`` is filled by executing its top level, on first use."""
+
+    def __init__(self, name: str, path: str, data: bytes) -> None:
+        self.name = name
+        self.path = path
+        self.is_package = path.endswith("__init__.py")
+        self.text = source.decode(data)
+        self.segments = source.segments(self.text)
+        self.globals: dict[str, V] = {}
+        self.places: dict[str, tuple[int, str]] = {}  # name -> (line, kind) of its binding
+        self.state = "new"  # new | running | done
+        self.stars: list[str] = []
+        self.hoisted: dict[str, Any] | None = None
+        self._reassigned: frozenset[str] | None = None
+        self._rebound: frozenset[str] | None = None
+
+    @property
+    def package(self) -> str:
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+    def rebound(self) -> frozenset[str]:
+        """Top-level names that more than one statement binds."""
+        if self._rebound is None:
+            seen: set[str] = set()
+            twice: set[str] = set()
+            for segment in self.segments:
+                names: list[str] = []
+                if segment.kind != "other":
+                    names = [segment.name]
+                else:
+                    for node in segment.nodes():
+                        if isinstance(node, (ast.Import, ast.ImportFrom)):
+                            names += [(a.asname or a.name).split(".", 1)[0] for a in node.names]
+                        elif isinstance(node, ast.Assign):
+                            names += [
+                                n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)
+                            ]
+                        elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
+                            if isinstance(node.target, ast.Name) and node.value is not None:
+                                names.append(node.target.id)
+                        elif not isinstance(node, ast.Expr):
+                            inner = {
+                                n.id
+                                for n in ast.walk(node)
+                                if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Del))
+                            }
+                            twice |= inner  # bound under a condition: order matters
+                for name in names:
+                    (twice if name in seen else seen).add(name)
+            self._rebound = frozenset(twice)
+        return self._rebound
+
+    def reassigned(self) -> frozenset[str]:
+        """Module names that some function assigns through ``global``."""
+        if self._reassigned is None:
+            names = ",".join(_GLOBAL.findall(self.text))
+            self._reassigned = frozenset(n.strip() for n in names.split(",") if n.strip())
+        return self._reassigned
+
+    def mutated(self, name: str) -> bool:
+        """Whether some function changes the container bound to a module name."""
+        pattern = (
+            rf"^[ \t]+.*\b{re.escape(name)}(?:\[[^\]\n]*\][ \t]*(?:[-+|]?=)(?!=)"
+            r"|\.(?:append|extend|insert|remove|pop|popitem|clear|update|setdefault|add|discard)\()"
+        )
+        return re.search(pattern, self.text, re.M) is not None
+
+
+_WRITE = re.compile(
+    r"^[ \t]*([^=\n#(]*?\b(?:self|cls)\.\w+[^=\n(]*?)(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)", re.M
+)
+_SPLIT_TARGET = re.compile(r"^[ \t]*\)[ \t]*=(?!=)", re.M)
+_SETATTR = re.compile(r"__setattr__\(\s*self\s*,\s*[\"'](\w+)[\"']")
+
+
+def written_names(segment: Any) -> set[str]:
+    """Attributes of ``self`` that a method assigns."""
+    text = segment.text
+    if text and not _SPLIT_TARGET.search(text):
+        out = set(_SETATTR.findall(text))
+        for prefix in _WRITE.findall(text):
+            out.update(re.findall(r"\b(?:self|cls)\.(\w+)", prefix))
+        return out
+    out = set()
+    try:
+        node = segment.node()
+    except source.Irregular:
+        return out
+    for child in ast.walk(node):
+        if (
+            isinstance(child, ast.Attribute)
+            and isinstance(child.ctx, ast.Store)
+            and isinstance(child.value, ast.Name)
+            and child.value.id in ("self", "cls")
+        ):
+            out.add(child.attr)
+    return out | set(_SETATTR.findall(text))
+
+
+class ClassInfo:
+    """One class. Members are parsed and evaluated on demand."""
+
+    def __init__(self, module: Module, name: str, qualname: str, segment: Any, program: Any) -> None:
+        self.module = module
+        self.name = name
+        self.qualname = qualname
+        self.segment = segment
+        self.program = program
+        self.functions: dict[str, Function] = {}
+        self.inner: dict[str, ClassInfo] = {}
+        self.statements: list[ast.stmt] = []
+        self.fields: dict[str, ast.AnnAssign] = {}
+        self._loaded = False
+        self._bases: list[Any] | None = None
+        self._mro: list[ClassInfo] | None = None
+        self._decorators: list[str] | None = None
+        self.namespace: dict[str, V] | None = None
+        self.setters: set[str] = set()
+        self._writes: dict[str, list[Function]] | None = None
+
+    @property
+    def fullname(self) -> str:
+        return f"{self.module.name}.{self.qualname}"
+
+    def node(self) -> ast.ClassDef:
+        node: ast.ClassDef = self.segment.class_node()
+        return node
+
+    def load(self) -> None:
+        """Sort the members into methods, inner classes and other statements."""
+        if self._loaded:
+            return
+        self._loaded = True
+        for member in self.segment.members():
+            if member.kind == "def":
+                name = member.name
+                if name in self.functions:
+                    # property setters and overloads redefine a name: keep the first that is a getter
+                    head = member.text if member.text else ""
+                    if ".setter" in head or ".deleter" in head:
+                        self.setters.add(name)
+                        continue
+                self.functions[name] = Function(
+                    self.module, name, f"{self.qualname}.{name}", member, self, None
+                )
+            elif member.kind == "class":
+                self.inner[member.name] = ClassInfo(
+                    self.module, member.name, f"{self.qualname}.{member.name}", member, self.program
+                )
+            else:
+                for statement in member.nodes():
+                    self.statements.append(statement)
+                    if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+                        self.fields[statement.target.id] = statement
+
+    def writes(self) -> dict[str, list[Function]]:
+        """Attribute name -> methods that assign it on their first argument, by their text."""
+        if self._writes is None:
+            self.load()
+            self._writes = {}
+            for function in self.functions.values():
+                for name in sorted(written_names(function.segment)):
+                    self._writes.setdefault(name, []).append(function)
+        return self._writes
+
+    def base_names(self) -> list[str]:
+        """Last component of every base expression."""
+        out = []
+        for base in self.node().bases:
+            while isinstance(base, ast.Subscript):
+                base = base.value
+            if isinstance(base, ast.Attribute):
+                out.append(base.attr)
+            elif isinstance(base, ast.Name):
+                out.append(base.id)
+        return out
+
+    def decorators(self) -> list[str]:
+        if self._decorators is None:
+            self._decorators = []
+            for deco in self.node().decorator_list:
+                target = deco.func if isinstance(deco, ast.Call) else deco
+                self._decorators.append(ast.unparse(target).rpartition(".")[2])
+        return self._decorators
+
+    def mro(self) -> list[ClassInfo]:
+        """This class and its bases inside the tree, nearest first."""
+        if self._mro is None:
+            self._mro = [self]
+            for base in self.bases():
+                if isinstance(base, ClassInfo) and base is not self:
+                    for info in base.mro():
+                        if info not in self._mro:
+                            self._mro.append(info)
+        return self._mro
+
+    def bases(self) -> list[Any]:
+        if self._bases is None:
+            self._bases = []
+            self._bases = self.program.evaluate_bases(self)
+        return self._bases
+
+    def closed(self) -> bool:
+        """Whether all bases are known (so that a missing attribute is really missing)."""
+        return all(isinstance(b, ClassInfo) or b == "object" for info in self.mro() for b in info.bases())
+
+    def find(self, name: str) -> tuple[ClassInfo, Any] | None:
+        """The method or inner class of that name, along the bases."""
+        for info in self.mro():
+            info.load()
+            if name in info.functions:
+                return info, info.functions[name]
+            if name in info.inner:
+                return info, info.inner[name]
+        return None
+
+    def has_truth_method(self) -> bool:
+        return self.find("__bool__") is not None or self.find("__len__") is not None
+
+    def is_enum(self) -> bool:
+        return any(
+            n in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag") or n.endswith("Enum")
+            for info in self.mro()
+            for n in info.base_names()
+        )
+
+    def is_record(self) -> bool:
+        """Whether annotated names are constructor parameters (dataclass, NamedTuple, Struct, ...)."""
+        for info in self.mro():
+            if "dataclass" in info.decorators() or any(n in _FIELD_BASES for n in info.base_names()):
+                return True
+        return False
+
+    def is_named_tuple(self) -> bool:
+        return any("NamedTuple" in info.base_names() for info in self.mro())
+
+    def record_fields(self) -> list[tuple[str, ast.AnnAssign, ClassInfo]]:
+        """Constructor fields in order, bases first."""
+        out: dict[str, tuple[str, ast.AnnAssign, ClassInfo]] = {}
+        for info in reversed(self.mro()):
+            info.load()
+            for name, node in info.fields.items():
+                text = ast.unparse(node.annotation)
+                if "ClassVar" in text or "InitVar" in text:
+                    continue
+                out[name] = (name, node, info)
+        return list(out.values())

@@ -1,0 +1,94 @@
+"""Where code is being evaluated: the frame of a module, class or function, and its control state."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from auditor.program.values import EMPTY, V
+
+
+class Frame:
+    """Names and control state of one body.
+
+    ``may`` holds the targets on which the current point may be reached, ``must`` those on which it surely
+    is, and ``stay`` those on which control surely came through the innermost branch without leaving it.
+    """
+
+    __slots__ = (
+        "module",
+        "env",
+        "owner",
+        "this",
+        "parent",
+        "symbol",
+        "kind",
+        "may",
+        "must",
+        "stay",
+        "recorder",
+        "returns",
+        "depth",
+        "globals",
+        "tests",
+        "left",
+        "raises",
+        "guarded",
+        "nested",
+        "writes",
+        "fields",
+        "statement",
+    )
+
+    def __init__(
+        self,
+        module: Any,
+        env: dict[str, V],
+        *,
+        full: int,
+        kind: str,
+        owner: Any = None,
+        parent: Frame | None = None,
+        symbol: str = "",
+        recorder: Callable[..., None] | None = None,
+        depth: int = 0,
+    ) -> None:
+        self.module = module
+        self.env = env
+        self.owner = owner
+        self.this: str | None = None
+        self.parent = parent
+        self.symbol = symbol
+        self.kind = kind  # module | class | function
+        self.may = full
+        self.must = full
+        self.stay = full
+        self.recorder = recorder
+        self.returns: list[tuple[int, V, frozenset[str], frozenset[str], frozenset[str]]] = []
+        self.depth = depth
+        self.globals: set[str] = set()
+        self.tests: list[V] = []  # tests of the branches we are in
+        self.left: list[V] = []  # tests of branches that some path left by return or raise
+        self.raises = 0  # counts what may raise
+        self.guarded = 0  # inside try bodies
+        self.nested: list[tuple[Any, dict[str, V]]] = []
+        self.writes: dict[str, V] = {}
+        self.fields: dict[str, V] | None = None  # attributes of the object a constructor is building
+        self.statement: Any = None
+
+    def control(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+        """Roots, names and reasons of every test that decides whether control is here."""
+        roots = via = reasons = EMPTY
+        for test in self.tests:
+            roots, via = roots | test.roots, via | test.via
+            reasons = reasons | _reasons(test)
+        for test in self.left:
+            roots, via = roots | test.roots, via | test.via
+            reasons = reasons | _reasons(test)
+        return roots, via, reasons
+
+
+def _reasons(value: V) -> frozenset[str]:
+    from auditor.program.values import all_reasons
+
+    return all_reasons(value)

@@ -1,0 +1,1021 @@
+"""The audited tree as a program: modules on demand, what names mean, and discovery of gates.
+
+Discovery works in rounds. The first round visits every statement whose text names a root. A visit runs
+the statement's code on all targets at once and reports conditions whose value depends on a root; it also
+learns which names (functions, constants, attributes) carry such a value. Each later round visits the
+statements that mention a newly learned name, in the files that can see it. So the vocabulary comes from
+the tree alone.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from auditor.program import externals
+from auditor.program.calls import BIG_FUNCTION
+from auditor.program.classes import ClassInfo, Module, written_names
+from auditor.program.flow import Flow
+from auditor.program.frames import Frame
+from auditor.program.imports import imported_modules
+from auditor.program.source import Irregular, Segment, Unparsable
+from auditor.program.values import (
+    EMPTY,
+    ClassRef,
+    Deferred,
+    Function,
+    Instance,
+    Partial,
+    Pending,
+    Seq,
+    Unknown,
+    V,
+    all_reasons,
+    join_scalars,
+    unknown,
+)
+
+STEPS = 400_000
+_BOOLS = (True, False)
+
+
+class Learned:
+    """A name of the tree whose value depends on a root."""
+
+    __slots__ = ("name", "module", "line", "kind", "value", "short")
+
+    def __init__(self, name: str, module: Any, short: str, line: int, kind: str, value: V) -> None:
+        self.name = name
+        self.module = module
+        self.short = short
+        self.line = line
+        self.kind = kind
+        self.value = value
+
+
+class RawGate:
+    """A gate as it is met: nodes and masks, to be turned into a report entry at once."""
+
+    __slots__ = (
+        "module",
+        "symbol",
+        "kind",
+        "node",
+        "test",
+        "value",
+        "may",
+        "must",
+        "body",
+        "orelse",
+        "rest",
+        "canon",
+        "tests",
+        "truth_override",
+    )
+
+    def __init__(self, **facts: Any) -> None:
+        for key in self.__slots__:
+            setattr(self, key, facts.get(key))
+
+
+class Program(Flow):
+    """A tree with a profile, evaluated for a list of targets under assumptions.
+
+    ``files`` maps each Python path of the package to its bytes; ``root`` is the source root below which
+    module names start. ``capabilities`` and ``shared`` describe the targets in order.
+    """
+
+    def __init__(
+        self,
+        files: dict[str, bytes],
+        root: str,
+        profile: Any,
+        capabilities: tuple[tuple[int, int], ...],
+        shared: tuple[int, ...],
+        assume: dict[str, str] | None = None,
+    ) -> None:
+        super().__init__()
+        self.files = files
+        self.root = root
+        self.profile = profile
+        self.assume = dict(assume or {})
+        self.world = externals.World(capabilities, shared, self.assume)
+        self.count = self.world.count
+        self.full = self.world.full
+        self.steps = STEPS
+        self._alive: list[Any] = []
+        self.memo_names: dict[int, list[Any]] = {}
+        self.problems: dict[str, tuple[int, str]] = {}
+        self.learned: dict[str, Learned] = {}
+        self.fresh: list[Learned] = []
+        self.raw: dict[tuple[str, int], list[RawGate]] = {}
+        self.sink: list[RawGate] | None = None
+        self.seen_nodes: set[tuple[int, str]] = set()
+        self._modules: dict[str, Module | None] = {}
+        self._frames: dict[str, Frame] = {}
+        self._fields: dict[tuple[int, str], V | None] = {}
+        self._summaries: dict[int, dict[str, V]] = {}
+        self._module_gates: dict[str, list[RawGate]] = {}
+        self._module_nested: dict[str, list[tuple[Any, dict[str, V]]]] = {}
+        self._hot_words: set[str] = set()
+        self._hot_text: re.Pattern[str] | None = None
+        self._hot_flags: dict[int, tuple[int, bool]] = {}
+        self.on_gate: Any = None
+        self._forcing: set[int] = set()
+        self._argument_classes = {s.symbol for s in getattr(profile, "arguments", ())}
+        self._argument_names = {_snake(n) for n in self._argument_classes}
+        self._interesting: set[str] = set(self._argument_classes)
+        prefix = f"{root}/" if root else ""
+        self.names: dict[str, str] = {}
+        self.paths: dict[str, str] = {}
+        for path in sorted(files):
+            if not path.startswith(prefix):
+                continue
+            name = path[len(prefix) : -3].replace("/", ".")
+            if name.endswith(".__init__"):
+                name = name[: -len(".__init__")]
+            self.names.setdefault(name, path)
+            self.paths[path] = name
+        self._packages = {n.rpartition(".")[0] for n in self.names}
+        for package in list(self._packages):
+            while package:
+                self._packages.add(package)
+                package = package.rpartition(".")[0]
+
+    # -- modules -----------------------------------------------------------------------------------
+
+    def in_tree(self, name: str) -> bool:
+        return name in self.names or name in self._packages
+
+    def module(self, name: str) -> Module | None:
+        """The module of that name, or None. A file that does not parse is noted and treated as absent."""
+        if name in self._modules:
+            return self._modules[name]
+        path = self.names.get(name)
+        found: Module | None = None
+        if path is not None:
+            try:
+                found = Module(name, path, self.files[path])
+            except Unparsable as error:
+                self.problems[path] = (error.line, error.message)
+        self._modules[name] = found
+        return found
+
+    def module_frame(self, module: Module) -> Frame:  # type: ignore[override]
+        """A quiet frame at the end of a module: for defaults, decorators and annotations."""
+        self.execute(module)
+        frame = self._frames.get(module.name)
+        if frame is None:
+            frame = Frame(module, module.globals, full=self.full, kind="module")
+            self._frames[module.name] = frame
+        return frame
+
+    def module_recorder(self, module: Module) -> Any:
+        """Whether gates at module and class level of a file are wanted."""
+        if self.profile.is_excluded(module.path):
+            return None
+        return self._record_raw
+
+    def execute(self, module: Module) -> None:
+        """Run a module's top level once."""
+        if module.state != "new":
+            return
+        module.state = "running"
+        fr = Frame(
+            module, module.globals, full=self.full, kind="module", recorder=self.module_recorder(module)
+        )
+        saved = self.steps, self.sink, self.seen_nodes
+        self.steps = STEPS
+        self.sink = self._module_gates.setdefault(module.name, [])
+        self.seen_nodes = set()
+        for segment in module.segments:
+            try:
+                if segment.kind == "def":
+                    function = Function(module, segment.name, segment.name, segment, None, None)
+                    module.globals[segment.name] = V(function)
+                    module.places[segment.name] = (segment.start, "function")
+                elif segment.kind == "class":
+                    info = ClassInfo(module, segment.name, segment.name, segment, self)
+                    module.globals[segment.name] = V(ClassRef(info))
+                    module.places[segment.name] = (segment.start, "class")
+                else:
+                    self._top_level(segment.nodes(), fr, module)
+            except Irregular:
+                continue
+            if fr.env is not module.globals:
+                module.globals.update(fr.env)
+                fr.env = module.globals
+        module.state = "done"
+        if fr.nested:
+            self._module_nested[module.name] = list(fr.nested)
+        self._flush(("module", module.name), self.sink)
+        self.steps, self.sink, self.seen_nodes = saved
+
+    def _top_level(self, nodes: list[ast.stmt], fr: Frame, module: Module) -> None:
+        """Run top-level statements; plain assignments wait until somebody reads them.
+
+        A name that is bound more than once, or an assignment that mentions such a name, does not wait: its
+        value depends on where it stands.
+        """
+        rebound = module.rebound()
+        for node in nodes:
+            if isinstance(node, (ast.Assign, ast.AnnAssign)) and fr.may == self.full:
+                targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                if (
+                    node.value is not None
+                    and not isinstance(node.value, ast.Constant)
+                    and all(isinstance(t, ast.Name) and t.id not in rebound for t in targets)
+                    and not any(isinstance(n, ast.Name) and n.id in rebound for n in ast.walk(node.value))
+                ):
+                    value = V(Deferred(node))
+                    for target in targets:
+                        assert isinstance(target, ast.Name)
+                        module.globals[target.id] = value
+                        module.places.setdefault(target.id, (target.lineno, "constant"))
+                    continue
+            if not isinstance(node, (ast.Import, ast.ImportFrom)):
+                for child in ast.walk(node):
+                    if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
+                        waiting = module.globals.get(child.id)
+                        if waiting is not None and type(waiting.one) is Deferred:
+                            self.force(module, child.id, waiting.one)
+            self.block([node], fr)
+            if fr.env is not module.globals:
+                module.globals.update(fr.env)
+                fr.env = module.globals
+
+    def force(self, module: Module, name: str, deferred: Deferred) -> V:
+        """Evaluate a waiting assignment; gates in it are recorded with the module's."""
+        node = deferred.node
+        if id(node) in self._forcing:
+            return V(unknown(f"cycle {module.name}.{name}"))
+        self._forcing.add(id(node))
+        fr = Frame(
+            module, module.globals, full=self.full, kind="module", recorder=self.module_recorder(module)
+        )
+        saved = self.steps, self.sink, self.seen_nodes
+        self.steps = STEPS
+        gates = self._module_gates.setdefault(module.name, [])
+        self.sink, self.seen_nodes = gates, set()
+        self.block([node], fr)
+        if fr.nested:
+            self._module_nested.setdefault(module.name, []).extend(fr.nested)
+        self._flush(("module", module.name), gates)
+        self.steps, self.sink, self.seen_nodes = saved
+        self._forcing.discard(id(node))
+        return module.globals[name]
+
+    def force_matching(self, module: Module, pattern: re.Pattern[str]) -> None:
+        """Evaluate the waiting assignments whose text fits, for the gates in them."""
+        waiting = {
+            name: value.one for name, value in module.globals.items() if type(value.one) is Deferred
+        }
+        if not waiting:
+            return
+        lines = module.text.split("\n")
+        for name, deferred in waiting.items():
+            node = deferred.node
+            text = "\n".join(lines[node.lineno - 1 : node.end_lineno])
+            if pattern.search(text) and type(module.globals[name].one) is Deferred:
+                self.force(module, name, deferred)
+
+    def worth_resolving(self, pending: Pending) -> bool:
+        """Whether an imported name is followed although it is called with unknown arguments."""
+        if pending.name is None:
+            return True
+        if pending.name in self._hot_words or pending.name in self._interesting:
+            return True
+        return not self.in_tree(pending.module)
+
+    def hoisted(self, module: Module, name: str) -> V | None:
+        """A name of a module that is still running (an import cycle), from its text alone."""
+        if module.hoisted is None:
+            module.hoisted = {}
+            for segment in module.segments:
+                if segment.kind != "other":
+                    module.hoisted[segment.name] = segment
+                    continue
+                for node in segment.nodes():
+                    if isinstance(node, ast.ImportFrom):
+                        for alias in node.names:
+                            module.hoisted[alias.asname or alias.name] = V(
+                                Pending(self.absolute(node.module, node.level, module), alias.name)
+                            )
+                    elif isinstance(node, ast.Assign):
+                        for target in node.targets:
+                            if isinstance(target, ast.Name):
+                                module.hoisted[target.id] = node.value
+        found = module.hoisted.get(name)
+        if isinstance(found, V):
+            return self.resolve(found.one)
+        if isinstance(found, Segment):
+            if found.kind == "def":
+                return V(Function(module, name, name, found, None, None))
+            info = ClassInfo(module, name, name, found, self)
+            return V(ClassRef(info))
+        if isinstance(found, ast.expr):
+            frame = Frame(module, module.globals, full=self.full, kind="module", depth=8)
+            return self.ev(found, frame)
+        return None
+
+    def evaluate_bases(self, info: ClassInfo) -> list[Any]:
+        """Base classes: ClassInfo for those of the tree, "object", or None for anything else."""
+        out: list[Any] = []
+        if info.qualname.count("."):
+            scope = self.module_frame(info.module)
+        else:
+            scope = self.module_frame(info.module)
+        for base in info.node().bases:
+            while isinstance(base, ast.Subscript):
+                base = base.value
+            value = self.ev(base, scope)
+            if isinstance(value.one, ClassRef):
+                out.append(value.one.info)
+            elif ast.unparse(base).rpartition(".")[2] in ("object", "ABC", "Protocol", "Generic", "Enum"):
+                out.append("object")
+            else:
+                out.append(None)
+        return out
+
+    # -- what names mean ---------------------------------------------------------------------------
+
+    def learn(self, name: str, module: Any, short: str, line: int, kind: str, value: V) -> None:
+        """Note that a name carries a value that depends on a root."""
+        if not value.roots & externals.ARCH_ROOTS:
+            return
+        old = self.learned.get(name)
+        if old is not None:
+            if old.value.roots >= value.roots and old.value.each is not None:
+                return
+            if value.each is None and old.value.each is not None:
+                return
+            if not self.informative(old.value) and self.informative(value):
+                self.fresh.append(old)
+            old.value = value
+            return
+        entry = Learned(name, module, short.rpartition(".")[2], line, kind, value)
+        self.learned[name] = entry
+        if self.informative(value):
+            self.fresh.append(entry)
+
+    def informative(self, value: V) -> bool:
+        """Whether a value can decide something: a constant or a yes/no, not some object or number that
+        merely was computed with a device property."""
+        for scalar in value.scalars():
+            if isinstance(scalar, Seq):
+                if any(self.telling(item) for item in scalar.items):
+                    return True
+            elif self.telling(scalar):
+                return True
+        return False
+
+    def worth_calling(self, function: Function, args: list[V], kwargs: dict[str, V]) -> bool:
+        """Whether a call is evaluated: cheap when nothing is passed, else only where the GPU is asked."""
+        text = function.segment.text
+        size = len(text) if text else 4 * _lines(function.segment)
+        if size > BIG_FUNCTION * 3:
+            return False
+        known = all(
+            not any(isinstance(s, Unknown) for s in a.scalars()) for a in (*args, *kwargs.values())
+        )
+        if known and size <= BIG_FUNCTION:
+            return True
+        if any(a.roots & externals.ARCH_ROOTS for a in (*args, *kwargs.values())) and size <= BIG_FUNCTION:
+            return True
+        return self.is_hot(function)
+
+    def is_hot(self, function: Function) -> bool:
+        """Whether a function's text mentions a root or a learned name."""
+        version = len(self._hot_words)
+        key = id(function.segment)
+        hit = self._hot_flags.get(key)
+        if hit is not None and (hit[0] == version or hit[1]):
+            return hit[1]
+        text = function.segment.text
+        if not text:
+            text = ast.unparse(function.segment.node())
+            function.segment.text = text
+        if self._hot_text is None or self._hot_version != version:
+            words = sorted(self._hot_words) + [w.decode() for w in externals.ROOT_WORDS]
+            self._hot_text = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b")
+            self._hot_version = version
+        hot = self._hot_text.search(text) is not None
+        self._hot_flags[key] = (version, hot)
+        return hot
+
+    _hot_version = -1
+
+    def returned_type(self, function: Function) -> V | None:
+        """An object of the annotated return class, where that class matters."""
+        text = function.segment.text[:3000]
+        match = re.search(r"\)\s*->\s*[\"']?([\w.]+)[\"']?\s*:", text)
+        if match is None or match.group(1).rpartition(".")[2] not in self._interesting:
+            return None
+        return self._typed(match.group(1), function.module)
+
+    def _typed(self, name: str, module: Module) -> V | None:
+        try:
+            node = ast.parse(name, mode="eval").body
+        except SyntaxError:
+            return None
+        value = self.ev(node, self.module_frame(module))
+        if isinstance(value.one, ClassRef) and not value.one.info.is_enum():
+            return V(Instance(value.one.info, None))
+        last = name.rpartition(".")[2]
+        if last in self._argument_classes:
+            return self._arguments_object(last)
+        return None
+
+    def _arguments_object(self, name: str) -> V | None:
+        for symbol in self.profile.arguments:
+            if symbol.symbol == name:
+                module = self.module(symbol.module)
+                value = self.global_value(module, name) if module is not None else None
+                if value is not None and isinstance(value.one, ClassRef):
+                    return V(Instance(value.one.info, None))
+        return None
+
+    def attribute_of(self, scalar: Any, name: str, fr: Frame, node: ast.AST | None = None) -> V:
+        if isinstance(scalar, Unknown) and isinstance(node, ast.Attribute) and self._argument_names:
+            holder = node.value
+            last = holder.attr if isinstance(holder, ast.Attribute) else getattr(holder, "id", "")
+            if last in self._argument_names:
+                for symbol in self.profile.arguments:
+                    if _snake(symbol.symbol) == last:
+                        typed = self._arguments_object(symbol.symbol)
+                        if typed is not None and name in self._record_names(typed.one.info):
+                            return self.argument_value(name)
+        return super().attribute_of(scalar, name, fr, node)
+
+    def _record_names(self, info: ClassInfo) -> set[str]:
+        names: set[str] | None = self.__dict__.setdefault("_names_of", {}).get(id(info))
+        if names is None:
+            names = {f[0] for f in info.record_fields()} if info.is_record() else set()
+            self.__dict__["_names_of"][id(info)] = names
+        return names
+
+    def argument_value(self, name: str, default: V | None = None) -> V:
+        """A server argument: assumed, or unknown for the reason ``arg.NAME``."""
+        given = self.assume.get(f"arg.{name}")
+        if given is not None:
+            return V(_literal(given))
+        return V(unknown(f"arg.{name}"))
+
+    # -- attributes of objects ---------------------------------------------------------------------
+
+    def instance_attribute(self, obj: Instance, name: str, fr: Frame) -> V:
+        if obj.attrs is None and name in self._record_names(obj.info):
+            if any(i.name in self._argument_classes for i in obj.info.mro()):
+                return self.argument_value(name)
+            if obj.info.find(name) is None:
+                return V(unknown(f"field {obj.info.name}.{name}"))
+        return super().instance_attribute(obj, name, fr)
+
+    def stored_attribute(self, info: ClassInfo, name: str, fr: Frame) -> V | None:
+        """What all writes of ``self.NAME`` in a class and its bases agree on, or None where there are none."""
+        key = (id(info), name)
+        if key in self._fields:
+            return self._fields[key]
+        self._fields[key] = V(unknown(f"value self.{name}"))
+        values: list[V] = []
+        where: ClassInfo | None = None
+        line = 1
+        for owner in info.mro():
+            for function in self.writers(owner, name):
+                value = self._written_value(function, name)
+                if where is None:
+                    where, line = owner, function.segment.start
+                values.append(value)
+        if not values:
+            self._fields[key] = None
+            return None
+        declared = self.class_value(info, name, fr)
+        if declared is not None:
+            values.append(declared)
+        out = values[0]
+        for other in values[1:]:
+            joined = self.select(self.full, self.full, out, other, V(unknown(f"value self.{name}")))
+            out = joined
+        if out.roots and where is not None:
+            qualified = f"{where.fullname}.{name}"
+            self.learn(qualified, where.module, name, line, "attribute", out)
+            self._interesting.add(where.name)
+            out = V(out.one, out.roots, frozenset({qualified}), out.each)
+        self._fields[key] = out
+        return out
+
+    def writers(self, owner: ClassInfo, name: str) -> list[Function]:
+        """Methods of a class that assign an attribute of their first argument."""
+        return owner.writes().get(name, [])
+
+    def _written_value(self, function: Function, name: str) -> V:
+        """The value a method leaves in an attribute."""
+        summary = self._summaries.get(id(function.segment))
+        if summary is None:
+            self._summaries[id(function.segment)] = {}
+            summary = self._summarise(function)
+            self._summaries[id(function.segment)] = summary
+        return summary.get(name, V(unknown(f"value self.{name}")))
+
+    def _summarise(self, function: Function) -> dict[str, V]:
+        try:
+            node: Any = function.segment.node()
+        except Irregular:
+            return {}
+        if not self.is_hot(function) and len(function.segment.text) > BIG_FUNCTION // 2:
+            return self._shallow(function, node)
+        fr = self._entry(function, node, None)
+        saved, self.steps = self.steps, STEPS
+        self.block(node.body, fr)
+        self.steps = saved
+        prefix = f"{fr.this}."
+        out: dict[str, V] = {}
+        for key, value in fr.env.items():
+            if key.startswith(prefix) and key.count(".") == 1:
+                out[key[len(prefix) :]] = value
+        for key, value in fr.writes.items():
+            if key not in out:
+                # written on a path that left early, or forgotten because a later call may change it
+                out[key] = V(Unknown(all_reasons(value) | {f"value self.{key}"}), value.roots, value.via)
+        return out
+
+    def _shallow(self, function: Function, node: Any) -> dict[str, V]:
+        """Attribute values of a long method that does not ask the GPU: constants only."""
+        prefix = node.args.args[0].arg if node.args.args else "self"
+        out: dict[str, V] = {}
+        for child in ast.walk(node):
+            targets: list[ast.expr] = []
+            value: ast.expr | None = None
+            if isinstance(child, ast.Assign):
+                targets, value = child.targets, child.value
+            elif isinstance(child, (ast.AnnAssign, ast.AugAssign)):
+                targets, value = [child.target], child.value
+            for target in targets:
+                if (
+                    isinstance(target, ast.Attribute)
+                    and isinstance(target.value, ast.Name)
+                    and target.value.id == prefix
+                ):
+                    if isinstance(value, ast.Constant) and not isinstance(child, ast.AugAssign):
+                        new = V(value.value)
+                    else:
+                        new = V(unknown(f"value self.{target.attr}"))
+                    old = out.get(target.attr)
+                    out[target.attr] = (
+                        new if old is None else V(join_scalars(old.one, new.one, frozenset({f"value self.{target.attr}"})))
+                    )
+        return out
+
+    def written_by(self, function: Function, owner: ClassInfo | None) -> set[str] | None:
+        """Attributes a method may write, its own calls on the object included. None: any."""
+        if owner is None:
+            return None
+        seen: set[str] = set()
+        out: set[str] = set()
+        todo = [function]
+        while todo:
+            f = todo.pop()
+            if f.name in seen:
+                continue
+            seen.add(f.name)
+            if len(seen) > 40:
+                return None
+            out |= written_names(f.segment)
+            for name in re.findall(r"\bself\.(\w+)\(", f.segment.text or ""):
+                found = owner.find(name)
+                if found is not None and isinstance(found[1], Function):
+                    todo.append(found[1])
+        return out
+
+    # -- recording ---------------------------------------------------------------------------------
+
+    def record(self, kind: str, node: Any, test_node: Any, value: V, fr: Frame, body: Any = None) -> None:  # type: ignore[override]
+        if fr.recorder is not None and value.roots:
+            fr.recorder(kind, node, test_node, value, fr, body)
+
+    def record_value(self, kind: str, node: Any, expr: ast.expr, value: V, fr: Frame) -> None:  # type: ignore[override]
+        if fr.recorder is None or isinstance(expr, (ast.IfExp, ast.Lambda)):
+            return
+        if self.boolish(value):
+            fr.recorder(kind, node, expr, value, fr, None)
+
+    def record_argument(self, node: ast.expr, value: V, fr: Frame) -> None:
+        if fr.recorder is None or isinstance(node, (ast.IfExp, ast.Lambda, ast.Starred)):
+            return
+        if self.boolish(value):
+            fr.recorder("argument", node, node, value, fr, None)
+
+    def record_table(self, node: Any, table: V, key: V, fr: Frame) -> None:  # type: ignore[override]
+        if fr.recorder is None or node is None:
+            return
+        from auditor.program.values import Map
+
+        if not any(isinstance(s, Map) for s in table.scalars()):
+            return
+        present = self._zip(key, table, self._in)
+        fr.recorder("table", node, node, present, fr, None)
+
+    @staticmethod
+    def boolish(value: V) -> bool:
+        """Whether a value is a yes or no answer on some target."""
+        for scalar in value.scalars():
+            if isinstance(scalar, bool):
+                return True
+            if isinstance(scalar, Unknown) and scalar.options is not None:
+                if scalar.options and all(isinstance(o, bool) for o in scalar.options):
+                    return True
+        return False
+
+    def _record_raw(self, kind: str, node: Any, test: Any, value: V, fr: Frame, body: Any) -> None:
+        if self.sink is None or (id(node), kind) in self.seen_nodes:
+            return
+        if not value.roots & externals.ARCH_ROOTS and not self.platform_gates:
+            return
+        self.seen_nodes.add((id(node), kind))
+        then, other, rest = body, None, None
+        if kind == "if":
+            then, other = node.body, node.orelse
+            if getattr(node, "is_elif", False):
+                kind = "elif"
+            if not other and fr.statement is not None:
+                block, at = fr.statement
+                if at < len(block) and block[at] is node:
+                    rest = block[at + 1 :]
+        elif kind == "ifexp":
+            then, other = [node.body], [node.orelse]
+        elif kind == "while":
+            then, other = node.body, node.orelse
+        self.sink.append(
+            RawGate(
+                module=fr.module,
+                symbol=fr.symbol,
+                kind=kind,
+                node=node,
+                test=test,
+                value=value,
+                may=fr.may,
+                must=fr.must,
+                body=then,
+                orelse=other,
+                rest=rest,
+                canon=self.canonical(test, fr) if isinstance(test, ast.expr) else ast.unparse(test),
+                tests=tuple(fr.tests),
+            )
+        )
+
+    platform_gates = False
+
+    def canonical(self, node: ast.expr, fr: Frame) -> str:
+        """The condition with every name that depends on a root replaced by one mark: renaming a predicate
+        of the tree does not change it."""
+        recorder, fr.recorder = fr.recorder, None
+        nested, fr.nested = fr.nested, []
+        raises, env = fr.raises, dict(fr.env)
+
+        def mark(n: Any) -> Any:
+            if isinstance(n, (ast.Name, ast.Attribute, ast.Call)) and isinstance(
+                getattr(n, "ctx", ast.Load()), ast.Load
+            ):
+                if isinstance(n, ast.Call) or not isinstance(self.ev(n, fr).one, (Function, ClassRef, Partial)):
+                    if self.ev(n, fr).roots:
+                        return ast.Name("§", ast.Load())
+            fresh = copy.copy(n)
+            for field, child in ast.iter_fields(n):
+                if isinstance(child, ast.expr):
+                    setattr(fresh, field, mark(child))
+                elif isinstance(child, list) and child and isinstance(child[0], ast.expr):
+                    setattr(fresh, field, [mark(c) for c in child])
+            return fresh
+
+        try:
+            return ast.unparse(mark(node))
+        finally:
+            fr.recorder, fr.nested, fr.raises, fr.env = recorder, nested, raises, env
+
+    def _flush(self, key: tuple[str, Any], gates: list[RawGate]) -> None:
+        self.raw[key] = gates  # type: ignore[index]
+        if self.on_gate is not None:
+            self.on_gate(key, gates)
+
+    # -- visiting ----------------------------------------------------------------------------------
+
+    def _entry(self, function: Function, node: Any, recorder: Any) -> Frame:
+        """A frame at the start of a function called with arguments nobody knows."""
+        env: dict[str, V] = {}
+        spec = node.args
+        for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+            value: V | None = None
+            if arg.annotation is not None:
+                value = self._annotated(arg.annotation, function.module)
+            env[arg.arg] = value if value is not None else V(unknown(f"value {arg.arg}"))
+        for extra in (spec.vararg, spec.kwarg):
+            if extra is not None:
+                env[extra.arg] = V(unknown(f"value {extra.arg}"))
+        fr = Frame(
+            function.module,
+            env,
+            full=self.full,
+            kind="function",
+            owner=function.owner,
+            parent=function.closure,
+            symbol=function.qualname,
+            recorder=recorder,
+            depth=1,
+        )
+        if function.owner is not None and spec.args and function.kind != "staticmethod":
+            first = spec.args[0].arg
+            fr.this = first
+            env[first] = (
+                V(ClassRef(function.owner))
+                if function.kind == "classmethod"
+                else V(Instance(function.owner, None))
+            )
+        return fr
+
+    def _annotated(self, annotation: ast.expr, module: Module) -> V | None:
+        if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
+            text = annotation.value
+        elif isinstance(annotation, (ast.Name, ast.Attribute)):
+            text = ast.unparse(annotation)
+        else:
+            return None
+        if text.rpartition(".")[2] not in self._interesting or not re.fullmatch(r"[\w.]+", text):
+            return None
+        return self._typed(text, module)
+
+    def visit(self, function: Function, key: tuple[str, Any] | None = None) -> None:
+        """Run a function for discovery; its gates replace those of an earlier visit."""
+        self.function_kind(function)
+        try:
+            node: Any = function.segment.node()
+        except Irregular:
+            return
+        saved = self.steps, self.sink, self.seen_nodes
+        self.steps = STEPS
+        outer = key is not None
+        if outer:
+            self.sink, self.seen_nodes = [], set()
+        fr = self._entry(function, node, self._record_raw)
+        self.visit_signature_of(function, node)
+        self.block(node.body, fr)
+        self._visit_nested(fr.nested, fr)
+        value = self.result(fr)
+        self._learn_visited(function, node, value, fr)
+        if outer:
+            assert self.sink is not None and key is not None
+            self._flush(key, self.sink)
+            self.sink, self.seen_nodes = saved[1], saved[2]
+        self.steps = saved[0]
+
+    def visit_signature_of(self, function: Function, node: Any) -> None:
+        if function.closure is not None:
+            return
+        scope = self.module_frame(function.module)
+        frame = Frame(
+            function.module,
+            scope.env,
+            full=self.full,
+            kind="module",
+            symbol=function.qualname,
+            recorder=self._record_raw,
+        )
+        self.visit_signature(node, frame)
+
+    def _visit_nested(self, nested: list[tuple[Any, dict[str, V]]], fr: Frame) -> None:
+        for item, env in nested:
+            if isinstance(item, Function):
+                if item.closure is not None and item.closure is not fr and item.closure.env is not env:
+                    pass
+                self.visit(item)
+            elif isinstance(item, ClassInfo):
+                item.load()
+                for method in item.functions.values():
+                    method.closure = fr if fr.kind == "function" else None
+                    self.visit(method)
+
+    def _learn_visited(self, function: Function, node: Any, value: V, fr: Frame) -> None:
+        if value.roots and function.closure is None and function.name != "<lambda>":
+            scalars = value.scalars()
+            method = function.owner is not None and function.kind not in ("staticmethod",)
+            if method and not any(self.telling(s) for s in scalars):
+                return
+            required = len(node.args.args) - len(node.args.defaults) - (1 if method else 0)
+            if required <= 0 and not any(d is None for d in node.args.kw_defaults):
+                # the meaning without arguments is what a reader expects of a name
+                args = [fr.env[fr.this]] if method and fr.this in fr.env else []
+                called = self._run(function, [self._entry(function, node, None).env[fr.this]] if args and fr.this else [], {}, 1, f"{function.module.name}.{function.qualname}")
+                if called is not None and called.roots:
+                    value = called
+            self.learn(
+                f"{function.module.name}.{function.qualname}",
+                function.module,
+                function.qualname,
+                node.lineno,
+                function.kind if function.kind in ("property",) else ("method" if method else "function"),
+                value,
+            )
+        if function.owner is not None:
+            for name, written in fr.writes.items():
+                if written.roots & externals.ARCH_ROOTS:
+                    self._fields.pop((id(function.owner), name), None)
+                    self._summaries.pop(id(function.segment), None)
+                    self.stored_attribute(function.owner, name, fr)
+
+    # -- discovery ---------------------------------------------------------------------------------
+
+    def discover(self) -> None:
+        """Visit everything that can depend on a root, to the fixpoint."""
+        index = self._import_index()
+        first = [
+            path
+            for path, data in self.files.items()
+            if path in self.paths and any(word in data for word in externals.ROOT_WORDS)
+        ]
+        words = [w.decode().rpartition(" ")[2] for w in externals.ROOT_WORDS]
+        pattern = re.compile("|".join(re.escape(w.decode()) for w in externals.ROOT_WORDS))
+        self._round({path: pattern for path in first})
+        del words
+        rounds = 0
+        while self.fresh and rounds < 30:
+            rounds += 1
+            fresh, self.fresh = self.fresh, []
+            wanted: dict[str, set[str]] = {}
+            for entry in fresh:
+                if entry.module is None or entry.short.startswith("<"):
+                    continue
+                self._hot_words.add(entry.short)
+                self._forget_callers(entry.short)
+                for path in self._readers(entry, index):
+                    wanted.setdefault(path, set()).add(entry.short)
+            self._round(
+                {
+                    path: re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(names))) + r")\b")
+                    for path, names in sorted(wanted.items())
+                }
+            )
+
+    def _forget_callers(self, word: str) -> None:
+        """Drop remembered results of functions that mention a newly learned name."""
+        for key in list(self._memo):
+            pass
+        needle = re.compile(rf"\b{re.escape(word)}\b")
+        for module in self._modules.values():
+            if module is None or word not in module.text:
+                continue
+            for segment in module.segments:
+                for piece in _pieces(segment):
+                    keys = self.memo_names.get(id(piece))
+                    if keys and needle.search(piece.text or ""):
+                        for k in keys:
+                            self._memo.pop(k, None)
+                        self.memo_names[id(piece)] = []
+
+    def _import_index(self) -> dict[str, set[str]]:
+        """module name -> paths of the files that import it."""
+        index: dict[str, set[str]] = {}
+        package = self.profile.package.encode()
+        for path, name in self.paths.items():
+            data = self.files[path]
+            for target in imported_modules(data, name, path.endswith("__init__.py"), package):
+                index.setdefault(target, set()).add(path)
+        return index
+
+    def _readers(self, entry: Learned, index: dict[str, set[str]]) -> set[str]:
+        """Files that can mention a learned name: importers of its module, and of what re-exports it."""
+        word = entry.short.encode()
+        if entry.kind in ("attribute", "method", "property", "classmethod"):
+            return self._attribute_readers(entry, index)
+        found: set[str] = set()
+        todo = [entry.module.name]
+        done = set(todo)
+        home = entry.module.path
+        if home in self.files:
+            found.add(home)
+        while todo:
+            provider = todo.pop()
+            for path in index.get(provider, ()):
+                if path in found:
+                    continue
+                data = self.files[path]
+                star = path.endswith("__init__.py") and b"import *" in data
+                if word in data:
+                    found.add(path)
+                elif not star:
+                    continue
+                name = self.paths[path]
+                if name not in done:
+                    done.add(name)
+                    todo.append(name)
+        return found
+
+    def _attribute_readers(self, entry: Learned, index: dict[str, set[str]]) -> set[str]:
+        """Files that can read an attribute: the class's own, and those that name the class."""
+        owner = entry.name.rpartition(".")[0].rpartition(".")[2]
+        if owner in self._argument_classes:
+            return {entry.module.path}
+        word, holder = b"." + entry.short.encode(), owner.encode()
+        found = {entry.module.path}
+        for path in index.get(entry.module.name, ()):
+            data = self.files[path]
+            if holder in data and word in data:
+                found.add(path)
+        return found & set(self.paths)
+
+    def _round(self, wanted: dict[str, re.Pattern[str]]) -> None:
+        for path, pattern in wanted.items():
+            name = self.paths[path]
+            module = self.module(name)
+            if module is None:
+                continue
+            self.execute(module)
+            if self.profile.is_excluded(path):
+                continue
+            self.force_matching(module, pattern)
+            for segment in module.segments:
+                if segment.kind == "other":
+                    continue
+                if segment.text and not pattern.search(segment.text):
+                    continue
+                if segment.kind == "def":
+                    value = module.globals.get(segment.name)
+                    function = value.one if value is not None else None
+                    if not isinstance(function, Function) or function.segment is not segment:
+                        function = Function(module, segment.name, segment.name, segment, None, None)
+                    self.visit(function, (path, segment.start))
+                elif segment.kind == "class":
+                    self._visit_class(module, path, segment, pattern)
+            nested = self._module_nested.pop(name, None)
+            if nested:
+                saved = self.sink, self.seen_nodes
+                self.sink, self.seen_nodes = [], set()
+                frame = Frame(module, module.globals, full=self.full, kind="module")
+                self._visit_nested(nested, frame)
+                self._flush(("nested", name), self.sink)
+                self.sink, self.seen_nodes = saved
+
+    def _visit_class(self, module: Module, path: str, segment: Segment, pattern: re.Pattern[str]) -> None:
+        value = module.globals.get(segment.name)
+        info = value.one.info if value is not None and isinstance(value.one, ClassRef) else None
+        if info is None or info.segment is not segment:
+            return
+        try:
+            self._visit_info(info, path, pattern)
+        except Irregular:
+            return
+
+    def _visit_info(self, info: ClassInfo, path: str, pattern: re.Pattern[str]) -> None:
+        info.load()
+        saved = self.sink, self.seen_nodes
+        if info.namespace is None and any(s for s in info.statements):
+            self.sink, self.seen_nodes = [], set()
+            self.namespace(info)
+            self._flush((path, -info.segment.start), self.sink)
+            self.sink, self.seen_nodes = saved
+        for function in list(info.functions.values()):
+            if function.segment.text and not pattern.search(function.segment.text):
+                continue
+            self.visit(function, (path, function.segment.start))
+        for inner in info.inner.values():
+            self._visit_info(inner, path, pattern)
+
+
+def _pieces(segment: Segment) -> Iterable[Segment]:
+    if segment.kind == "class":
+        members = segment._members
+        return [m for member in (members or ()) for m in _pieces(member)]
+    return [segment]
+
+
+def _lines(segment: Segment) -> int:
+    try:
+        node = segment.node()
+    except Irregular:
+        return 10_000
+    return 10 * ((node.end_lineno or node.lineno) - node.lineno + 1)
+
+
+def _snake(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+
+
+def _literal(text: str) -> Any:
+    """An assumed value: Python constants are read as such, everything else is text."""
+    lowered = text.lower()
+    if lowered in ("true", "false"):
+        return lowered == "true"
+    if lowered in ("none", "null", "unset"):
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        pass
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+__all__ = ["Program", "Learned", "RawGate", "EMPTY"]

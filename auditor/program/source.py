@@ -1,0 +1,273 @@
+"""A Python file cut into statements that are parsed only when somebody looks at them.
+
+A release of the audited project has tens of megabytes of source, and the parser is the most expensive
+step of an audit. Most statements have nothing to do with the GPU, so a file is cut at its top-level
+statements, and large classes once more at their members, by looking at the text alone; a piece is
+parsed on first use. The cut is exact for text whose triple quotes balance within each statement; where
+they do not, or where a piece does not parse alone, the whole file is parsed instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import tokenize
+
+_START = re.compile(r"^(?=[^\s#)\]}])", re.M)
+_HEAD = re.compile(
+    r"(?P<deco>@)|(?P<def>(?:async[ \t]+)?def[ \t]+(?P<fn>\w+))|class[ \t]+(?P<cls>\w+)"
+    r"|(?P<cont>(?:else|elif|except|finally)\b)"
+)
+#: Classes up to this size are parsed whole: cutting them costs more than it saves.
+SMALL_CLASS = 1500
+
+
+class Unparsable(Exception):
+    """A file that cannot be read as Python: message and line."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.message = message
+        self.line = line
+
+
+class _Irregular(Exception):
+    """The text cannot be cut safely."""
+
+
+class Segment:
+    """One top-level statement (or class member): ``def``, ``class`` or a run of other statements."""
+
+    __slots__ = ("kind", "name", "start", "text", "indent", "_nodes", "_members", "_header")
+
+    def __init__(self, kind: str, name: str, start: int, text: str, indent: int = 0) -> None:
+        self.kind = kind
+        self.name = name
+        self.start = start  # line of the first character, 1-based
+        self.text = text
+        self.indent = indent
+        self._nodes: list[ast.stmt] | None = None
+        self._members: list[Segment] | None = None
+        self._header: ast.ClassDef | None = None
+
+    @property
+    def end(self) -> int:
+        return self.start + self.text.count("\n")
+
+    def nodes(self) -> list[ast.stmt]:
+        """The parsed statements. Raises :class:`_Irregular` where the piece does not parse alone."""
+        if self._nodes is None:
+            self._nodes = self._parse(self.text, self.start)
+        return self._nodes
+
+    def node(self) -> ast.stmt:
+        return self.nodes()[0]
+
+    def forget(self) -> None:
+        """Drop the parsed nodes; they are parsed again on the next use."""
+        self._nodes = None
+
+    def _parse(self, text: str, start: int) -> list[ast.stmt]:
+        if self.indent == 0:
+            source = "\n" * (start - 1) + text
+        else:
+            source = "\n" * (start - 2) + "if 1:\n" + text
+        try:
+            body = ast.parse(source).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise _Irregular from error
+        if self.indent:
+            body = body[0].body if len(body) == 1 and isinstance(body[0], ast.If) else []
+        if not body and text.strip() and self.kind != "other":
+            raise _Irregular
+        return body
+
+    def class_node(self) -> ast.ClassDef:
+        """A class without its body (decorators, bases, keywords)."""
+        if self._header is None:
+            self.members()
+            assert self._header is not None
+        return self._header
+
+    def members(self) -> list[Segment]:
+        """The pieces of a class body."""
+        if self._members is not None:
+            return self._members
+        if self._nodes is None and len(self.text) > SMALL_CLASS:
+            cut = self._cut_members()
+            if cut is not None:
+                self._header, self._members = cut
+                return self._members
+        node = self.node()
+        if not isinstance(node, ast.ClassDef):
+            raise _Irregular
+        self._header = node
+        self._members = from_nodes(node.body)
+        return self._members
+
+    def _cut_members(self) -> tuple[ast.ClassDef, list[Segment]] | None:
+        lines_before = _header_end(self.text)
+        if lines_before is None:
+            return None
+        head, body = self.text[:lines_before], self.text[lines_before:]
+        match = re.search(r"^([ \t]+)[^\s#]", body, re.M)
+        if match is None or "\t" in match.group(1):
+            return None
+        indent = len(match.group(1)) - self.indent
+        if indent <= 0:
+            return None
+        try:
+            header = self._parse(head + " " * (self.indent + indent) + "pass\n", self.start)
+        except _Irregular:
+            return None
+        if len(header) != 1 or not isinstance(header[0], ast.ClassDef):
+            return None
+        try:
+            members = cut(body, self.start + head.count("\n"), self.indent + indent)
+        except _Irregular:
+            return None
+        return header[0], members
+
+
+def _header_end(text: str) -> int | None:
+    """Offset just behind the line that ends ``class X(...):``."""
+    match = re.search(r"^[ \t]*class[ \t]+\w+", text, re.M)
+    if match is None:
+        return None
+    depth, i, size = 0, match.end(), len(text)
+    while i < size:
+        c = text[i]
+        if c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        elif c in "\"'":
+            return None
+        elif c == "#":
+            i = text.find("\n", i)
+            if i < 0:
+                return None
+        elif c == ":" and depth == 0:
+            end = text.find("\n", i)
+            rest = text[i + 1 : end].strip()
+            return end + 1 if end > 0 and (not rest or rest.startswith("#")) else None
+        i += 1
+    return None
+
+
+def from_nodes(body: list[ast.stmt]) -> list[Segment]:
+    """Segments around statements that are parsed already."""
+    out: list[Segment] = []
+    for node in body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            segment = Segment("def", node.name, node.lineno, "")
+        elif isinstance(node, ast.ClassDef):
+            segment = Segment("class", node.name, node.lineno, "")
+        else:
+            segment = Segment("other", "", node.lineno, "")
+        segment._nodes = [node]
+        out.append(segment)
+    return out
+
+
+def cut(text: str, first_line: int, indent: int = 0) -> list[Segment]:
+    """Cut text into segments at statements indented by exactly ``indent`` spaces."""
+    if indent:
+        starts = [m.start() for m in re.finditer(r"^ {%d}(?=[^\s#)\]}])" % indent, text, re.M)]
+    else:
+        starts = [m.start() for m in _START.finditer(text)]
+    if not starts:
+        return []
+    starts.append(len(text))
+    line = first_line + text.count("\n", 0, starts[0])
+    pieces: list[tuple[str, str, int, int, int]] = []
+    i, last = 0, len(starts) - 1
+    while i < last:
+        begin = starts[i]
+        head = _HEAD.match(text, begin + indent)
+        j = i + 1
+        if head is not None and head.group("deco"):
+            # decorators belong to the definition that follows them
+            while j < last:
+                following = _HEAD.match(text, starts[j] + indent)
+                j += 1
+                if following is None or not following.group("deco"):
+                    if following is not None:
+                        head = following
+                    break
+        stop = starts[j]
+        while True:
+            double, single = text.count('"""', begin, stop), text.count("'''", begin, stop)
+            if double and single:
+                raise _Irregular
+            if double % 2 == 0 and single % 2 == 0:
+                break
+            if j >= last:
+                raise _Irregular
+            j += 1
+            stop = starts[j]
+        if text.endswith("\\\n", begin, stop):
+            raise _Irregular
+        if head is not None and head.group("fn"):
+            kind, name = "def", head.group("fn")
+        elif head is not None and head.group("cls"):
+            kind, name = "class", head.group("cls")
+        else:
+            kind, name = "other", ""
+        continued = head is not None and head.group("cont")
+        if pieces and (continued or (kind == "other" and pieces[-1][0] == "other")):
+            if continued and pieces[-1][0] != "other":
+                raise _Irregular
+            k, n, b, _, ln = pieces[-1]
+            pieces[-1] = (k, n, b, stop, ln)
+        else:
+            pieces.append((kind, name, begin, stop, line))
+        line += text.count("\n", begin, stop)
+        i = j
+    return [Segment(k, n, ln, text[b:e], indent) for k, n, b, e, ln in pieces]
+
+
+def decode(data: bytes) -> str:
+    """File bytes to text with ``\\n`` line ends, honouring a BOM and a coding cookie."""
+    if b"\0" in data:
+        raise Unparsable("holds null bytes", data[: data.index(b"\0")].count(b"\n") + 1)
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        try:
+            encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+            text = data.decode(encoding)
+        except (SyntaxError, UnicodeDecodeError, LookupError):
+            raise Unparsable("is not valid UTF-8", line) from None
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if not text.endswith("\n"):
+        text += "\n"
+    return text
+
+
+def segments(text: str) -> list[Segment]:
+    """Cut a module. Raises :class:`Unparsable` where Python itself would refuse the file."""
+    try:
+        pieces = cut(text, 1)
+        for piece in pieces:
+            if piece.kind == "other":
+                piece.nodes()
+        return pieces
+    except _Irregular:
+        return whole(text)
+
+
+def whole(text: str) -> list[Segment]:
+    """Parse the whole file at once: slower, and the reference for :func:`segments`."""
+    try:
+        return from_nodes(ast.parse(text).body)
+    except SyntaxError as error:
+        raise Unparsable(error.msg or "does not parse", error.lineno or 1) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise Unparsable(f"does not parse: {type(error).__name__}", 1) from None
+
+
+Irregular = _Irregular
