@@ -69,7 +69,7 @@ def test_help_of_a_verb_imports_no_parser() -> None:
     code = (
         "import sys; from auditor.cli.main import audit\n"
         "sys.argv = ['audit', 'gate', '--help']; code = audit()\n"
-        "heavy = {'libcst', 'git', 'rich', 'yaml', 'auditor.program', 'auditor.trees.git', 'subprocess'}\n"
+        "heavy = {'libcst', 'git', 'rich', 'yaml', 'auditor.program', 'auditor.trees.git'}\n"
         "print('loaded', sorted(heavy & set(sys.modules)), code)"
     )
     done = program(code)
