@@ -170,7 +170,8 @@ def query_findings(
     queries = options.queries
     if queries == ():
         return []
-    from auditor.queries import load_queries, run_queries
+    from auditor.queries.engine import run_queries
+    from auditor.queries.load import load_queries
 
     if queries is None:
         queries = load_queries()

@@ -88,6 +88,12 @@ class Calls(Expressions):
                     fr.env[name] = value
                     return value
                 return self.boundary(module, name, value)
+        frame = fr
+        while frame is not None:
+            effect = frame.effects.get((module.name, name))
+            if effect is not None:
+                return effect
+            frame = frame.parent
         if name in fr.globals and name in module.reassigned():
             # the first call of a lazily initialised global sees its initial value
             initial = self.global_value(module, name)
@@ -98,6 +104,8 @@ class Calls(Expressions):
             if name in module.reassigned() and name not in fr.globals:
                 return V(unknown(f"global {name}"), value.roots, value.via)
             return value
+        if name in module.reassigned():
+            return V(unknown(f"global {name}"))
         if name in _BUILTINS or name in ("True", "False", "None"):
             return V(External(f"builtins.{name}"))
         if name == "__name__":
@@ -461,7 +469,7 @@ class Calls(Expressions):
             if (
                 any(isinstance(s, (Unknown, Pending)) for a in (*args, *kwargs.values()) for s in a.scalars())
                 or loose
-            ) and not self.worth_resolving(pending):
+            ) and not self.worth_resolving(pending, (*args, *kwargs.values())):
                 self._escapes(node, func, fr)
                 fr.raises += 1
                 return V(unknown(f"call {short(node.func)}()"))

@@ -94,6 +94,7 @@ class Flow(Calls):
                 self._stmt[kind] = self._try if extra == "TryStar" else self._pass
         self._memo: dict[Any, V] = {}
         self._running: set[Any] = set()
+        self._effects: dict[Any, dict[tuple[str, str], V]] = {}
 
     # -- blocks ------------------------------------------------------------------------------------
 
@@ -664,7 +665,8 @@ class Flow(Calls):
 
     @staticmethod
     def _returns_its_argument(decorator: Any) -> bool:
-        """Whether a decorator's source hands the function on: it names no changed result (a plain wrapper)."""
+        """Whether a decorator hands on what the function returns: it returns the function itself, or an
+        inner function made with ``wraps`` whose results are the function's calls or remembered ones."""
         function = decorator.function if isinstance(decorator, (Bound, Partial)) else decorator
         if not isinstance(function, Function):
             return True
@@ -672,23 +674,8 @@ class Flow(Calls):
             node: Any = function.segment.node()
         except Irregular:
             return False
-        returns = [n for n in ast.walk(node) if isinstance(n, ast.Return) and n.value is not None]
-        params = {a.arg for a in node.args.args}
-        inner = {n.name for n in ast.walk(node) if isinstance(n, ast.FunctionDef)}
-        for ret in returns:
-            value: Any = ret.value
-            if isinstance(value, ast.Name) and (value.id in params or value.id in inner):
-                continue
-            if isinstance(value, ast.Call):
-                called = value.func
-                while isinstance(called, ast.Call):
-                    called = called.func
-                if isinstance(called, ast.Name) and (
-                    called.id in params or any(called.id in {a.arg for a in n.args.args} for n in ast.walk(node) if isinstance(n, ast.FunctionDef))
-                ):
-                    continue
-            return False
-        return True
+        params = {a.arg for a in (*node.args.args, *node.args.kwonlyargs)}
+        return _hands_on(node, params)
 
     def call_function(
         self,
@@ -703,9 +690,11 @@ class Flow(Calls):
         why = f"call {function.qualname}()"
         self.function_kind(function)
         depth = fr.depth if fr is not None else 0
+        if fr is not None and fr.recorder is not None:
+            self.note_arguments(function, args, kwargs)
         if function.closure is None and "opaque" not in function.flags and depth < MAX_DEPTH:
             if self.worth_calling(function, args, kwargs):
-                value = self._run(function, args, kwargs, depth, full_name)
+                value = self._run(function, args, kwargs, depth, full_name, fr)
                 if value is not None:
                     if fr is not None and any(isinstance(s, Unknown) for s in value.scalars()):
                         fr.raises += 1
@@ -721,6 +710,7 @@ class Flow(Calls):
         typed = self.returned_type(function)
         return typed if typed is not None else V(unknown(why))
 
+    note_arguments: Callable[..., None]
     worth_calling: Callable[..., bool]
     returned_type: Callable[..., V | None]
 
@@ -760,13 +750,21 @@ class Flow(Calls):
     _alive: list[Any]
 
     def _run(
-        self, function: Function, args: list[V], kwargs: dict[str, V], depth: int, full_name: str
+        self,
+        function: Function,
+        args: list[V],
+        kwargs: dict[str, V],
+        depth: int,
+        full_name: str,
+        caller: Frame | None = None,
     ) -> V | None:
         closed = function.closure is None
         key = self._key(function, args, kwargs) if closed else None
         if key is not None:
             hit = self._memo.get(key)
             if hit is not None:
+                if caller is not None and key in self._effects:
+                    caller.effects.update(self._effects[key])
                 return hit
         token = key if key is not None else id(function.segment)
         if token in self._running:
@@ -815,7 +813,16 @@ class Flow(Calls):
                         value,
                     )
                 value = V(value.one, value.roots, frozenset({full_name}), value.each)
+        effects = dict(fr.effects)
+        for name in fr.globals:
+            written = fr.env.get(name)
+            if written is not None:
+                effects[(function.module.name, name)] = written
+        if effects and caller is not None:
+            caller.effects.update(effects)
         if key is not None and self.steps >= 0:
+            if effects:
+                self._effects[key] = effects
             self._memo[key] = value
             self.memo_names.setdefault(id(function.segment), []).append(key)
         return value
@@ -1053,6 +1060,51 @@ class Flow(Calls):
                 del fr.env[key]
 
     written_by: Callable[..., set[str] | None]
+
+
+def _hands_on(node: Any, params: set[str]) -> bool:
+    inner = {n.name: n for n in node.body if isinstance(n, ast.FunctionDef)}
+    returns = [n.value for n in _own_nodes(node) if isinstance(n, ast.Return) and n.value is not None]
+    if not returns:
+        return False
+    for value in returns:
+        while isinstance(value, ast.Call) and not (isinstance(value.func, ast.Name) and value.func.id in params):
+            if not value.args:
+                break
+            value = value.args[0]  # lru_cache(...)(wrapper), cast(F, wrapper)
+        if isinstance(value, ast.Call):
+            continue
+        if not isinstance(value, ast.Name):
+            return False
+        if value.id in params:
+            continue
+        wrapper = inner.get(value.id)
+        if wrapper is None:
+            return False
+        wraps = any("wraps" in ast.unparse(d) for d in wrapper.decorator_list)
+        names = params | {a.arg for a in wrapper.args.args}
+        if not wraps:
+            if not _hands_on(wrapper, names):  # a decorator with arguments: one level down
+                return False
+            continue
+        for result in _own_nodes(wrapper):
+            if isinstance(result, ast.Return) and result.value is not None:
+                if not isinstance(result.value, (ast.Call, ast.Subscript, ast.Name, ast.Attribute)):
+                    return False
+    return True
+
+
+def _own_nodes(node: Any) -> list[ast.AST]:
+    """Nodes of a function body without those of functions inside it."""
+    out: list[ast.AST] = []
+    stack: list[ast.AST] = list(node.body)
+    while stack:
+        child = stack.pop()
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            continue
+        out.append(child)
+        stack.extend(ast.iter_child_nodes(child))
+    return out
 
 
 def _raises(body: list[ast.stmt]) -> bool:

@@ -38,6 +38,7 @@ class Frame:
         "writes",
         "fields",
         "statement",
+        "effects",
     )
 
     def __init__(
@@ -74,7 +75,8 @@ class Frame:
         self.nested: list[tuple[Any, dict[str, V]]] = []
         self.writes: dict[str, V] = {}
         self.fields: dict[str, V] | None = None  # attributes of the object a constructor is building
-        self.statement: Any = None
+        self.statement: Any = None  # (block, index) of the statement being run
+        self.effects: dict[tuple[str, str], V] = {}  # module globals that called functions have set
 
     def control(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """Roots, names and reasons of every test that decides whether control is here."""

@@ -125,6 +125,8 @@ class Program(Flow):
         self._hot_flags: dict[int, tuple[int, bool]] = {}
         self.on_gate: Any = None
         self._forcing: set[int] = set()
+        self.passed: dict[int, dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
+        self.revisit: dict[int, Function] = {}
         self._argument_classes = {s.symbol for s in getattr(profile, "arguments", ())}
         self._argument_names = {_snake(n) for n in self._argument_classes}
         self._interesting: set[str] = set(self._argument_classes)
@@ -209,6 +211,9 @@ class Program(Flow):
                 module.globals.update(fr.env)
                 fr.env = module.globals
         module.state = "done"
+        for name, value in module.globals.items():
+            if value.roots:
+                self.boundary(module, name, value)
         if fr.nested:
             self._module_nested[module.name] = list(fr.nested)
         self._flush(("module", module.name), self.sink)
@@ -266,6 +271,8 @@ class Program(Flow):
         self._flush(("module", module.name), gates)
         self.steps, self.sink, self.seen_nodes = saved
         self._forcing.discard(id(node))
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            self.boundary(module, target.id, module.globals[target.id])
         return module.globals[name]
 
     def force_matching(self, module: Module, pattern: re.Pattern[str]) -> None:
@@ -282,8 +289,10 @@ class Program(Flow):
             if pattern.search(text) and type(module.globals[name].one) is Deferred:
                 self.force(module, name, deferred)
 
-    def worth_resolving(self, pending: Pending) -> bool:
+    def worth_resolving(self, pending: Pending, args: Iterable[V]) -> bool:
         """Whether an imported name is followed although it is called with unknown arguments."""
+        if any(a.roots & externals.ARCH_ROOTS and self.informative(a) for a in args):
+            return True
         if pending.name is None:
             return True
         if pending.name in self._hot_words or pending.name in self._interesting:
@@ -407,6 +416,30 @@ class Program(Flow):
         return hot
 
     _hot_version = -1
+
+    def note_arguments(self, function: Function, args: list[V], kwargs: dict[str, V]) -> None:
+        """Remember that a parameter receives a value that depends on a root: its function is visited."""
+        if not any(a.roots & externals.ARCH_ROOTS for a in (*args, *kwargs.values())):
+            return
+        if function.closure is not None or function.name.startswith("<"):
+            return
+        try:
+            node: Any = function.segment.node()
+        except Irregular:
+            return
+        names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
+        known = set(names) | {a.arg for a in node.args.kwonlyargs}
+        store = self.passed.setdefault(id(function.segment), {})
+        for name, value in (*zip(names, args), *kwargs.items()):
+            if name not in known or not value.roots & externals.ARCH_ROOTS or not self.informative(value):
+                continue
+            if isinstance(value.one, (Function, ClassRef, Instance, Partial)):
+                continue
+            roots, via = store.get(name, (EMPTY, EMPTY))
+            if roots >= value.roots and via >= value.via:
+                continue
+            store[name] = (roots | value.roots, via | value.via)
+            self.revisit[id(function.segment)] = function
 
     def returned_type(self, function: Function) -> V | None:
         """An object of the annotated return class, where that class matters."""
@@ -673,7 +706,8 @@ class Program(Flow):
         of the tree does not change it."""
         recorder, fr.recorder = fr.recorder, None
         nested, fr.nested = fr.nested, []
-        raises, env = fr.raises, dict(fr.env)
+        raises, env = fr.raises, fr.env
+        fr.env = dict(env)
 
         def mark(n: Any) -> Any:
             if isinstance(n, (ast.Name, ast.Attribute, ast.Call)) and isinstance(
@@ -706,9 +740,13 @@ class Program(Flow):
         """A frame at the start of a function called with arguments nobody knows."""
         env: dict[str, V] = {}
         spec = node.args
+        passed = self.passed.get(id(function.segment), {})
         for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
             value: V | None = None
-            if arg.annotation is not None:
+            if arg.arg in passed:
+                roots, via = passed[arg.arg]
+                value = V(unknown(f"value {arg.arg}"), roots, via)
+            elif arg.annotation is not None:
                 value = self._annotated(arg.annotation, function.module)
             env[arg.arg] = value if value is not None else V(unknown(f"value {arg.arg}"))
         for extra in (spec.vararg, spec.kwarg):
@@ -839,8 +877,12 @@ class Program(Flow):
         self._round({path: pattern for path in first})
         del words
         rounds = 0
-        while self.fresh and rounds < 30:
+        while (self.fresh or self.revisit) and rounds < 30:
             rounds += 1
+            again, self.revisit = self.revisit, {}
+            for function in again.values():
+                if not self.profile.is_excluded(function.module.path):
+                    self.visit(function, (function.module.path, function.segment.start))
             fresh, self.fresh = self.fresh, []
             wanted: dict[str, set[str]] = {}
             for entry in fresh:
