@@ -36,7 +36,7 @@ def run_queries(
 
     ``targets`` are the ones asked about: a match whose verdict is ``same`` on all of them is no finding.
     ``profile`` says which files belong to the project (default: every ``.py`` file). ``program`` is handed to
-    plugins as it is.
+    plugins as it is; its ``files``, if it has them, are not read again.
     """
     by_path: dict[str, list[Gate]] = {}
     for gate in gates:
@@ -47,7 +47,7 @@ def run_queries(
         for query in queries
         if query.match is not None and query.match.code is not None
     }
-    hits = scan_tree(plan, where, tree, profile)
+    hits = scan_tree(plan, where, tree, profile, getattr(program, "files", None))
     by_query: dict[str, list[tuple[str, CodeHit]]] = {}
     for path in sorted(hits):
         for hit in hits[path]:
@@ -104,17 +104,23 @@ def scan_tree(
     where: Mapping[str, Mapping[str, Regions] | None],
     tree: SourceTree,
     profile: Profile | None = None,
+    files: Mapping[str, bytes] | None = None,
 ) -> dict[str, list[CodeHit]]:
     """Code hits of all queries by path. ``where``: query -> path -> lines, or None for the whole project.
 
-    Only files that a query can have a hit in are read, and none if there is no such query.
+    ``files`` are the bytes of the project's modules, where the caller has them already. Only files that a
+    query can have a hit in are read, and none if there is no such query.
     """
     everywhere = [id_ for id_ in plan.ids if where.get(id_) is None]
     named = {path for id_ in plan.ids for path in (where.get(id_) or ())}
     root = profile.root_of(tree.blobs()) if profile else ""
-    paths = source_paths(tree, profile, root) if everywhere else sorted(named)
+    if files is not None:
+        paths = sorted(files) if everywhere else sorted(named.intersection(files))
+        contents: Iterable[tuple[str, bytes]] = ((path, files[path]) for path in paths)
+    else:
+        contents = tree.read_many(source_paths(tree, profile, root) if everywhere else sorted(named))
     out: dict[str, list[CodeHit]] = {}
-    for path, data in tree.read_many(paths):
+    for path, data in contents:
         ids = [*everywhere, *(id_ for id_ in plan.ids if path in (where.get(id_) or ()))]
         interested = plan.interested(data, ids)
         if not interested or (profile and profile.is_excluded(path)):
@@ -187,10 +193,11 @@ def _matches(
             accepted[path] = [g for g in here if gate_matches(wanted, g, reference)]
         found = gates_at(hit, code.place, accepted[path])
         if found is not None:
+            at_gate = code.report == "gate"
             yield Match(
                 path,
-                hit.line,
-                hit.symbol,
+                found.line if at_gate else hit.line,
+                found.symbol if at_gate else hit.symbol,
                 module=found.module,
                 gate=found,
                 captures=hit.captures,

@@ -98,6 +98,7 @@ class CodeMatch(_Strict, frozen=True):
     not_under: GateMatch | None = None  # no such gate may be it, or hold it in its ``then`` arm
     where: dict[str, CaptureMatch] = {}  # metavariable to constraint
     place: Place = "inside"  # relation to the gate, where ``gate`` is given too
+    report: Literal["code", "gate"] = "code"  # which of the two a finding points at; one finding each
 
 
 class Match(_Strict, frozen=True):

@@ -192,6 +192,12 @@ def test_places(place: str, names: list[str]) -> None:
     assert run(q, [gate(truth=truth("sm_90"))], CODE) == ()
 
 
+def test_a_finding_may_point_at_the_gate() -> None:
+    code = {"pattern": "x.$NAME = 1", "place": "inside", "report": "gate"}
+    (finding,) = run(query({"gate": {"truth": {"sm_120": True}}, "code": code}), [gate()], CODE)
+    assert (finding.line, finding.symbol) == (3, "f")
+
+
 def test_code_without_a_gate_is_found_anywhere() -> None:
     q = query({"code": {"pattern": "x.$NAME = $V"}}, verdict={"default": "wrong-default"}, message="{NAME}")
     found = [(finding.line, finding.symbol, finding.message) for finding in run(q, [], CODE)]
