@@ -112,7 +112,7 @@ def _pip(requirement: str, into: Path, python: str, abi: str, platforms: Sequenc
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         cwd=into,
-        env={**os.environ, "LC_ALL": "C"},
+        env={**os.environ, "LC_ALL": "C", "TMPDIR": str(into)},  # what pip leaves when it is ended goes too
     )
     try:
         out, _ = child.communicate()
