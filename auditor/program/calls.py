@@ -41,6 +41,9 @@ from auditor.program.values import (
 
 #: Attributes of root objects that say nothing about the architecture.
 VENDOR_FACTS = frozenset({"backend", "warp_size"})
+_CONSTANTS = (bool, int, float, str, bytes, type(None))
+#: Reasons that name something a person can assume; they outlive calls on the unknown value.
+_GIVEN = ("env.", "arg.", "dep.", "model", "machine", "device name")
 MAX_DEPTH = 14
 #: Functions longer than this (bytes of source) are not evaluated at a call.
 BIG_FUNCTION = 6000
@@ -267,7 +270,7 @@ class Calls(Expressions):
         if isinstance(scalar, Instance):
             return self.instance_attribute(scalar, name, fr)
         if isinstance(scalar, ClassRef):
-            return self.class_attribute(scalar.info, name, fr)
+            return self.class_attribute(scalar.info, name, fr, scalar.open)
         if isinstance(scalar, EnumMember):
             if name == "value":
                 return V(scalar.value)
@@ -286,6 +289,10 @@ class Calls(Expressions):
         if isinstance(scalar, (Function, Bound, Partial)) and name in ("cache_clear", "cache_info"):
             return V(External(f"functools.{name}"))
         fr.raises += 1
+        if isinstance(scalar, Unknown) and scalar.options is not None:
+            objects = [o for o in scalar.options if not isinstance(o, _CONSTANTS)]
+            if 0 < len(objects) <= 4 and all(o is None or o in objects for o in scalar.options):
+                return self._any_of([self.attribute_of(o, name, fr, node) for o in objects], scalar.reasons)
         if isinstance(scalar, Unknown):
             key = dotted(node) if isinstance(node, ast.Attribute) else None
             if key is not None and len(scalar.reasons) == 1:
@@ -294,6 +301,14 @@ class Calls(Expressions):
                     return V(unknown(f"value {key}"))
             return V(Unknown(scalar.reasons))
         return V(unknown(f"attribute {name}"))
+
+    def _any_of(self, values: list[V], reasons: frozenset[str]) -> V:
+        """The join of what several candidates give."""
+        out = values[0]
+        why = V(Unknown(reasons))
+        for value in values[1:]:
+            out = self.select(self.full, self.full, out, value, why)
+        return out
 
     def bound(self, info: ClassInfo, name: str, this: V, fr: Frame) -> V:
         """A method, property or class attribute reached through an object."""
@@ -307,18 +322,50 @@ class Calls(Expressions):
                 value = self.call_function(member, [this], {}, fr)
                 return self._member_boundary(owner, name, value, "property", member.segment.start)
             if kind == "staticmethod":
-                return V(member)
+                return self._open_members(info, name, this, V(member))
             if kind == "classmethod":
-                return V(Bound(member, V(ClassRef(info))))
-            return V(Bound(member, this))
+                return self._open_members(info, name, this, V(Bound(member, V(ClassRef(info, True)))))
+            return self._open_members(info, name, this, V(Bound(member, this)))
         value = self.class_value(info, name, fr)
         if value is not None:
-            return value
+            return self._open_members(info, name, this, value)
         getter = info.find("__getattr__")
         if getter is not None and isinstance(getter[1], Function) and name not in ("__wrapped__",):
             value = self.call_function(getter[1], [this, V(name)], {}, fr)
             return self._member_boundary(getter[0], name, value, "property", getter[1].segment.start)
         return V(unknown(f"attribute {info.name}.{name}"))
+
+    def _open_members(self, info: ClassInfo, name: str, this: V, found: V) -> V:
+        """A member found on an object that may be of a subclass: what the subclasses that override it give
+        is joined in."""
+        scalar = this.one
+        open_ = (isinstance(scalar, Instance) and scalar.attrs is None) or (
+            isinstance(scalar, ClassRef) and scalar.open
+        )
+        if not open_ or name.startswith("__"):
+            return found
+        others: list[V] = []
+        for child in self.subclasses(info):
+            child.load()
+            if name in child.functions:
+                function = child.functions[name]
+                kind = self.function_kind(function)
+                if kind == "property":
+                    others.append(self.call_function(function, [V(Instance(child, None))], {}, None))
+                elif kind == "staticmethod":
+                    others.append(V(function))
+                else:
+                    first = V(ClassRef(child)) if kind == "classmethod" else V(Instance(child, None))
+                    others.append(V(Bound(function, first)))
+            elif name in self.namespace(child):
+                others.append(self.namespace(child)[name])
+        if not others:
+            return found
+        if len(others) > 6:
+            return V(unknown(f"subclass of {info.name}"), found.roots, found.via)
+        return self._any_of([found, *others], frozenset({f"subclass of {info.name}"}))
+
+    subclasses: Any
 
     def _member_boundary(self, owner: ClassInfo, name: str, value: V, kind: str, line: int) -> V:
         if not value.roots or isinstance(value.one, (Function, ClassRef, Bound, Instance)):
@@ -327,7 +374,7 @@ class Calls(Expressions):
         self.learn(qualified, owner.module, name, line, kind, value)
         return V(value.one, value.roots, frozenset({qualified}), value.each)
 
-    def class_attribute(self, info: ClassInfo, name: str, fr: Frame) -> V:
+    def class_attribute(self, info: ClassInfo, name: str, fr: Frame, open_: bool = False) -> V:
         """``C.name``"""
         if name == "__name__":
             return V(info.name)
@@ -337,11 +384,13 @@ class Calls(Expressions):
             if isinstance(member, ClassInfo):
                 return V(ClassRef(member))
             if self.function_kind(member) == "classmethod":
-                return V(Bound(member, V(ClassRef(info))))
+                return self._open_members(
+                    info, name, V(ClassRef(info, open_)), V(Bound(member, V(ClassRef(info, open_))))
+                )
             return V(member)
         value = self.class_value(info, name, fr)
         if value is not None:
-            return value
+            return self._open_members(info, name, V(ClassRef(info, open_)), value)
         return V(unknown(f"attribute {info.name}.{name}"))
 
     def class_value(self, info: ClassInfo, name: str, fr: Frame) -> V | None:
@@ -413,19 +462,15 @@ class Calls(Expressions):
 
     def rewritten(self, info: ClassInfo, name: str) -> bool:
         """Whether an attribute is assigned anywhere but in its constructor (by the text of its module)."""
-        pattern = re.compile(rf"\.{re.escape(name)}[ \t]*(?::[^=\n]+)?=(?!=)")
+        outside = re.compile(
+            rf"\b(?!self\b|cls\b)\w+\.{re.escape(name)}[ \t]*(?::[^=\n]+)?(?:[-+*/|&])?=(?!=)"
+        )
         for owner in info.mro():
-            total = len(pattern.findall(owner.module.text))
-            if not total:
-                continue
-            owner.load()
-            inside = sum(
-                len(pattern.findall(owner.functions[f].segment.text))
-                for f in ("__init__", "__post_init__", "__set_name__", "__new__")
-                if f in owner.functions
-            )
-            if total > inside:
+            if outside.search(owner.module.text):
                 return True
+            for function in owner.writes().get(name, ()):
+                if function.name not in ("__init__", "__post_init__", "__set_name__", "__new__"):
+                    return True
         return False
 
     # -- calls -------------------------------------------------------------------------------------
@@ -555,6 +600,14 @@ class Calls(Expressions):
             if found is not None and isinstance(found[1], Function):
                 return self.call_function(found[1], [V(f), *args], kwargs, fr, node)
         fr.raises += 1
+        if isinstance(f, Unknown):
+            if f.options is not None:
+                called = [o for o in f.options if not isinstance(o, _CONSTANTS)]
+                if 0 < len(called) <= 4:
+                    return self._any_of([self.call_one(o, args, kwargs, fr, node) for o in called], f.reasons)
+            given = frozenset(r for r in f.reasons if r.startswith(_GIVEN))
+            if given:
+                return V(Unknown(given))
         text = f"call {short(node.func)}()" if node is not None else "call"
         return V(unknown(text))
 
@@ -584,7 +637,7 @@ class Calls(Expressions):
             return self.resolve(Pending(module, attr))
         if name == "platform.machine":
             return V(unknown("machine"))
-        if not name.startswith(("logging.", "warnings.")):
+        if not name.startswith(externals.SAFE_CALLS):
             fr.raises += 1
         roots, via = EMPTY, EMPTY
         top = name.split(".", 1)[0]

@@ -26,6 +26,7 @@ class Module:
         self.places: dict[str, tuple[int, str]] = {}  # name -> (line, kind) of its binding
         self.state = "new"  # new | running | done
         self.stars: list[str] = []
+        self.aliases: dict[str, str] = {}  # imported name -> the other name it is bound to here
         self.hoisted: dict[str, Any] | None = None
         self._reassigned: frozenset[str] | None = None
         self._rebound: frozenset[str] | None = None

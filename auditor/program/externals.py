@@ -83,6 +83,8 @@ TRANSPARENT = frozenset(
         "contextlib.contextmanager",
     }
 )
+#: Calls that never fail under the fixed assumptions, whatever they return.
+SAFE_CALLS = ("torch.cuda.", "torch.device", "torch.version.", "logging.", "warnings.", "time.", "os.getpid")
 _STDLIB = getattr(sys, "stdlib_module_names", frozenset())
 #: Packages whose import never fails under the fixed assumptions.
 ALWAYS = frozenset({"torch", "triton", "numpy", "typing_extensions"})

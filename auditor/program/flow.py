@@ -538,6 +538,8 @@ class Flow(Calls):
                 if fr.kind == "module":
                     fr.module.stars.append(module)
                 continue
+            if alias.asname and alias.asname != alias.name:
+                fr.module.aliases[alias.name] = alias.asname
             fr.env[alias.asname or alias.name] = V(Pending(module, alias.name))
 
     @staticmethod

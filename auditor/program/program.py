@@ -125,6 +125,8 @@ class Program(Flow):
         self._hot_flags: dict[int, tuple[int, bool]] = {}
         self.on_gate: Any = None
         self._forcing: set[int] = set()
+        self._children: dict[int, list[ClassInfo]] = {}
+        self._index: dict[str, set[str]] | None = None
         self.passed: dict[int, dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
         self.revisit: dict[int, Function] = {}
         self._argument_classes = {s.symbol for s in getattr(profile, "arguments", ())}
@@ -272,7 +274,12 @@ class Program(Flow):
         self.steps, self.sink, self.seen_nodes = saved
         self._forcing.discard(id(node))
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-            self.boundary(module, target.id, module.globals[target.id])
+            value = module.globals[target.id]
+            self.boundary(module, target.id, value)
+            if isinstance(value.one, Function):
+                known = self.learned.get(f"{value.one.module.name}.{value.one.qualname}")
+                if known is not None:
+                    self.learn(f"{module.name}.{target.id}", module, target.id, node.lineno, "function", known.value)
         return module.globals[name]
 
     def force_matching(self, module: Module, pattern: re.Pattern[str]) -> None:
@@ -367,8 +374,20 @@ class Program(Flow):
             return
         entry = Learned(name, module, short.rpartition(".")[2], line, kind, value)
         self.learned[name] = entry
-        if self.informative(value):
+        if self.informative(value) or kind == "attribute":
             self.fresh.append(entry)
+        if kind == "function":
+            self._learn_aliases(entry)
+
+    def _learn_aliases(self, entry: Learned) -> None:
+        """Other names of the same module for the same function."""
+        bound = entry.module.globals.get(entry.short) if entry.module is not None else None
+        if bound is None or not isinstance(bound.one, (Function, Partial)):
+            return
+        for name, value in list(entry.module.globals.items()):
+            if value.one is bound.one and name != entry.short:
+                line = entry.module.places.get(name, (entry.line, ""))[0]
+                self.learn(f"{entry.module.name}.{name}", entry.module, name, line, "function", entry.value)
 
     def informative(self, value: V) -> bool:
         """Whether a value can decide something: a constant or a yes/no, not some object or number that
@@ -379,6 +398,8 @@ class Program(Flow):
                     return True
             elif self.telling(scalar):
                 return True
+            elif isinstance(scalar, Unknown) and any(r.startswith("argument ") for r in scalar.reasons):
+                return True  # a parameter that receives such a value
         return False
 
     def worth_calling(self, function: Function, args: list[V], kwargs: dict[str, V]) -> bool:
@@ -632,13 +653,13 @@ class Program(Flow):
     def record_value(self, kind: str, node: Any, expr: ast.expr, value: V, fr: Frame) -> None:  # type: ignore[override]
         if fr.recorder is None or isinstance(expr, (ast.IfExp, ast.Lambda)):
             return
-        if self.boolish(value):
+        if self.boolish(value) or _is_logic(expr):
             fr.recorder(kind, node, expr, value, fr, None)
 
     def record_argument(self, node: ast.expr, value: V, fr: Frame) -> None:
         if fr.recorder is None or isinstance(node, (ast.IfExp, ast.Lambda, ast.Starred)):
             return
-        if self.boolish(value):
+        if self.boolish(value) or _is_logic(node):
             fr.recorder("argument", node, node, value, fr, None)
 
     def record_table(self, node: Any, table: V, key: V, fr: Frame) -> None:  # type: ignore[override]
@@ -745,7 +766,7 @@ class Program(Flow):
             value: V | None = None
             if arg.arg in passed:
                 roots, via = passed[arg.arg]
-                value = V(unknown(f"value {arg.arg}"), roots, via)
+                value = V(unknown(f"argument {arg.arg}"), roots, via)
             elif arg.annotation is not None:
                 value = self._annotated(arg.annotation, function.module)
             env[arg.arg] = value if value is not None else V(unknown(f"value {arg.arg}"))
@@ -767,7 +788,7 @@ class Program(Flow):
             first = spec.args[0].arg
             fr.this = first
             env[first] = (
-                V(ClassRef(function.owner))
+                V(ClassRef(function.owner, True))
                 if function.kind == "classmethod"
                 else V(Instance(function.owner, None))
             )
@@ -862,11 +883,41 @@ class Program(Flow):
                     self._summaries.pop(id(function.segment), None)
                     self.stored_attribute(function.owner, name, fr)
 
+    def subclasses(self, info: ClassInfo) -> list[ClassInfo]:
+        """Classes of the tree that derive from a class, found in its file and in files that import it."""
+        found = self._children.get(id(info))
+        if found is None:
+            found = self._children[id(info)] = []
+            declares = re.compile(rf"^[ \t]*class[ \t]+(\w+)\([^)]*\b{re.escape(info.name)}\b", re.M)
+            word = info.name.encode()
+            for path in sorted({info.module.path, *self.index.get(info.module.name, ())}):
+                if word not in self.files[path]:
+                    continue
+                module = self.module(self.paths[path])
+                if module is None:
+                    continue
+                for name in declares.findall(module.text):
+                    value = self.global_value(module, name)
+                    if value is None or not isinstance(value.one, ClassRef) or value.one.info is info:
+                        continue
+                    child = value.one.info
+                    if info in child.mro() and child not in found:
+                        found.append(child)
+            for child in list(found):
+                found += [c for c in self.subclasses(child) if c not in found]
+        return found
+
+    @property
+    def index(self) -> dict[str, set[str]]:
+        if self._index is None:
+            self._index = self._import_index()
+        return self._index
+
     # -- discovery ---------------------------------------------------------------------------------
 
     def discover(self) -> None:
         """Visit everything that can depend on a root, to the fixpoint."""
-        index = self._import_index()
+        index = self.index
         first = [
             path
             for path, data in self.files.items()
@@ -975,6 +1026,11 @@ class Program(Flow):
             self.execute(module)
             if self.profile.is_excluded(path):
                 continue
+            if module.aliases:
+                extra = [a for n, a in module.aliases.items() if n in self._hot_words]
+                if extra:
+                    more = "|".join(re.escape(a) for a in sorted(extra))
+                    pattern = re.compile(rf"{pattern.pattern}|\b(?:{more})\b")
             self.force_matching(module, pattern)
             for segment in module.segments:
                 if segment.kind == "other":
@@ -1022,6 +1078,13 @@ class Program(Flow):
             self.visit(function, (path, function.segment.start))
         for inner in info.inner.values():
             self._visit_info(inner, path, pattern)
+
+
+def _is_logic(node: ast.expr) -> bool:
+    """Whether an expression is a condition by its form."""
+    return isinstance(node, (ast.BoolOp, ast.Compare)) or (
+        isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
+    )
 
 
 def _pieces(segment: Segment) -> Iterable[Segment]:

@@ -19,7 +19,7 @@ MAX_REASONS = 8
 
 
 class Unknown:
-    """A scalar that is not known, with the reasons and, where few, the constants it may be.
+    """A scalar that is not known, with the reasons and, where few, the scalars it may be.
 
     ``truth`` is set where the value is open but its truth is not (``x or True``).
     """
@@ -175,10 +175,13 @@ class Method:
 
 
 class ClassRef:
-    __slots__ = ("info",)
+    """A class; ``open`` where a subclass may stand in its place (``cls`` of a classmethod)."""
 
-    def __init__(self, info: Any) -> None:
+    __slots__ = ("info", "open")
+
+    def __init__(self, info: Any, open: bool = False) -> None:
         self.info = info
+        self.open = open
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, ClassRef) and other.info is self.info
@@ -228,6 +231,9 @@ class Facts:
 
 
 _CONST = (bool, int, float, str, bytes, type(None), complex, type(Ellipsis))
+
+
+_OBJECTS = (Instance, Function, Bound, Partial, ClassRef, External, Facts)
 
 
 def is_const(scalar: Any) -> bool:
@@ -304,10 +310,10 @@ def make(each: tuple[Any, ...], roots: frozenset[str] = EMPTY, via: frozenset[st
 
 
 def options_of(scalar: Any) -> tuple[Any, ...] | None:
-    """The constants a scalar may be, or None where that is open."""
+    """The scalars a scalar may be, or None where that is open."""
     if isinstance(scalar, Unknown):
         return scalar.options
-    if is_const(scalar):
+    if is_const(scalar) or isinstance(scalar, _OBJECTS):
         return (scalar,)
     return None
 
