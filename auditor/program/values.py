@@ -305,8 +305,18 @@ def make(each: tuple[Any, ...], roots: frozenset[str] = EMPTY, via: frozenset[st
     if all(e is first or same(e, first) for e in each):
         return V(first, roots, via)
     if all(isinstance(e, Unknown) for e in each):
-        return V(Unknown(frozenset().union(*(e.reasons for e in each))), roots, via)
+        # nothing is decided anywhere: one scalar for all, unless the reasons or the choice differ
+        if all(e.reasons == first.reasons and _same_choice(e, first) for e in each[1:]):
+            return V(first, roots, via)
     return V(None, roots, via, each)
+
+
+def _same_choice(a: Unknown, b: Unknown) -> bool:
+    if a.truth is not b.truth or (a.options is None) != (b.options is None):
+        return False
+    if a.options is None or b.options is None:
+        return True
+    return len(a.options) == len(b.options) and all(same(x, y) for x, y in zip(a.options, b.options))
 
 
 def options_of(scalar: Any) -> tuple[Any, ...] | None:
