@@ -462,12 +462,12 @@ class Calls(Expressions):
 
     def rewritten(self, info: ClassInfo, name: str) -> bool:
         """Whether an attribute is assigned anywhere but in its constructor (by the text of its module)."""
-        outside = re.compile(
-            rf"\b(?!self\b|cls\b)\w+\.{re.escape(name)}[ \t]*(?::[^=\n]+)?(?:[-+*/|&])?=(?!=)"
-        )
+        outside = re.compile(rf"\.{re.escape(name)}[ \t]*(?::[^=\n]+)?[-+*/|&]?=(?!=)")
         for owner in info.mro():
-            if outside.search(owner.module.text):
-                return True
+            text = owner.module.text
+            for match in outside.finditer(text):
+                if not text.endswith(("self", "cls"), max(0, match.start() - 4), match.start()):
+                    return True
             for function in owner.writes().get(name, ()):
                 if function.name not in ("__init__", "__post_init__", "__set_name__", "__new__"):
                     return True
@@ -481,7 +481,7 @@ class Calls(Expressions):
         kwargs: dict[str, V] = {}
         loose = False
         opaque = func.each is None and isinstance(func.one, (Unknown, External))
-        transparent = opaque and isinstance(func.one, External) and func.one.name.startswith("builtins.")
+        transparent = opaque and isinstance(func.one, External) and func.one.name.startswith("builtins.") and func.one.name != "builtins.dict"
         for arg in node.args:
             value = self.lazy(arg, fr)
             if isinstance(arg, ast.Starred):
@@ -539,10 +539,14 @@ class Calls(Expressions):
                     self._havoc(receiver, fr)
                 else:
                     self.havoc_self(scalar, fr)
-        for arg in (*node.args, *(k.value for k in node.keywords)):
-            name = dotted(arg)
-            if name is not None:
-                self._havoc(name, fr)
+        given = tuple(
+            name + "."
+            for arg in (*node.args, *(k.value for k in node.keywords))
+            if isinstance(arg, (ast.Name, ast.Attribute)) and (name := dotted(arg)) is not None
+        )
+        if given:
+            for key in [k for k in fr.env if k.startswith(given)]:
+                del fr.env[key]
 
     def _havoc(self, name: str, fr: Frame) -> None:
         prefix = name + "."
@@ -603,7 +607,7 @@ class Calls(Expressions):
         if isinstance(f, Unknown):
             if f.options is not None:
                 called = [o for o in f.options if not isinstance(o, _CONSTANTS)]
-                if 0 < len(called) <= 4:
+                if 0 < len(called) <= 8:
                     return self._any_of([self.call_one(o, args, kwargs, fr, node) for o in called], f.reasons)
             given = frozenset(r for r in f.reasons if r.startswith(_GIVEN))
             if given:

@@ -76,27 +76,38 @@ class Module:
 
     def mutated(self, name: str) -> bool:
         """Whether some function changes the container bound to a module name."""
-        pattern = (
-            rf"^[ \t]+.*\b{re.escape(name)}(?:\[[^\]\n]*\][ \t]*(?:[-+|]?=)(?!=)"
+        pattern = re.compile(
+            rf"{re.escape(name)}(?:\[[^\]\n]*\][ \t]*[-+|]?=(?!=)"
             r"|\.(?:append|extend|insert|remove|pop|popitem|clear|update|setdefault|add|discard)\()"
         )
-        return re.search(pattern, self.text, re.M) is not None
+        for match in pattern.finditer(self.text):
+            line = self.text.rfind("\n", 0, match.start()) + 1
+            before = self.text[line : match.start()]
+            if before[:1] in (" ", "\t") and not (before[-1:].isalnum() or before[-1:] in "_."):
+                return True
+        return False
 
 
 _WRITE = re.compile(
-    r"^[ \t]*([^=\n#(]*?\b(?:self|cls)\.\w+[^=\n(]*?)(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)", re.M
+    r"self\.(\w+)[ \t]*(?:(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)|:[^=\n]+=(?!=)|(?P<more>,[^=\n()]*=(?!=)))"
 )
 _SPLIT_TARGET = re.compile(r"^[ \t]*\)[ \t]*=(?!=)", re.M)
 _SETATTR = re.compile(r"__setattr__\(\s*self\s*,\s*[\"'](\w+)[\"']")
 
 
 def written_names(segment: Any) -> set[str]:
-    """Attributes of ``self`` that a method assigns."""
+    """Attributes of ``self`` that a method assigns, by its text; statements that spread their targets over
+    lines are parsed."""
     text = segment.text
     if text and not _SPLIT_TARGET.search(text):
-        out = set(_SETATTR.findall(text))
-        for prefix in _WRITE.findall(text):
-            out.update(re.findall(r"\b(?:self|cls)\.(\w+)", prefix))
+        out = set(_SETATTR.findall(text)) if "__setattr__" in text else set()
+        for match in _WRITE.finditer(text):
+            if match.group("more") is not None:
+                line = text.rfind("\n", 0, match.start()) + 1
+                if "(" in text[line : match.start()]:
+                    continue  # a keyword argument, not a target
+                out.update(re.findall(r"self\.(\w+)", match.group(0)))
+            out.add(match.group(1))
         return out
     out = set()
     try:

@@ -639,7 +639,8 @@ class Flow(Calls):
                 function.flags.add("opaque")
             elif last not in ("lru_cache", "cache", "wraps"):
                 function.flags.add("decorated")
-        if isinstance(node, ast.AsyncFunctionDef) or _has_yield(node):
+        text = function.segment.text
+        if isinstance(node, ast.AsyncFunctionDef) or ((not text or "yield" in text) and _has_yield(node)):
             function.flags.add("opaque")
         return function.kind
 

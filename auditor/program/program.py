@@ -940,9 +940,9 @@ class Program(Flow):
                 if entry.module is None or entry.short.startswith("<"):
                     continue
                 self._hot_words.add(entry.short)
-                self._forget_callers(entry.short)
                 for path in self._readers(entry, index):
                     wanted.setdefault(path, set()).add(entry.short)
+            self._forget_callers({e.short for e in fresh if e.module is not None and not e.short.startswith("<")})
             self._round(
                 {
                     path: re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(names))) + r")\b")
@@ -950,13 +950,13 @@ class Program(Flow):
                 }
             )
 
-    def _forget_callers(self, word: str) -> None:
+    def _forget_callers(self, words: set[str]) -> None:
         """Drop remembered results of functions that mention a newly learned name."""
-        for key in list(self._memo):
-            pass
-        needle = re.compile(rf"\b{re.escape(word)}\b")
+        if not words or not self.memo_names:
+            return
+        needle = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(words))) + r")\b")
         for module in self._modules.values():
-            if module is None or word not in module.text:
+            if module is None:
                 continue
             for segment in module.segments:
                 for piece in _pieces(segment):
@@ -1009,7 +1009,7 @@ class Program(Flow):
         owner = entry.name.rpartition(".")[0].rpartition(".")[2]
         if owner in self._argument_classes:
             return {entry.module.path}
-        word, holder = b"." + entry.short.encode(), owner.encode()
+        word, holder = entry.short.encode(), owner.encode()
         found = {entry.module.path}
         for path in index.get(entry.module.name, ()):
             data = self.files[path]

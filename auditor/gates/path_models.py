@@ -1,0 +1,214 @@
+"""Which class serves a model, in which file, and what it builds."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from auditor.errors import UserError
+from auditor.gates.path_model import Layer, Model, ModelClass, Place
+from auditor.profile import Profile, compile_patterns
+from auditor.program.classes import ClassInfo
+from auditor.program.source import Irregular
+from auditor.program.values import ClassRef, Function, V
+
+#: Parts of parts are followed this deep; deeper ones belong to libraries of layers.
+_DEPTH = 6
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+
+def entries(program: Any, profile: Profile) -> dict[str, str]:
+    """Architecture name -> path of its module, from the text of every entry assignment."""
+    models = profile.models
+    if models is None:
+        return {}
+    wanted = compile_patterns(models.folders)
+    head = re.compile(rf"^{re.escape(models.entry)}(?:\s*:[^=\n]+)?\s*\+?=\s*".encode(), re.M)
+    needle = models.entry.encode()
+    out: dict[str, str] = {}
+    for path in sorted(program.paths):
+        if not wanted.match(profile.below_root(path)):
+            continue
+        data = program.files[path]
+        if needle not in data:
+            continue
+        for match in head.finditer(data):
+            for name in _NAME.findall(_right_side(data, match.end())):
+                out.setdefault(name, path)
+    return out
+
+
+def _right_side(data: bytes, start: int) -> str:
+    """The text of an assignment's value: one line, or to the bracket that closes it. Without comments."""
+    depth, end = 0, start
+    text = data[start : start + 20_000].decode("utf-8", "replace")
+    out = []
+    for line in text.split("\n"):
+        code = line.partition("#")[0]
+        out.append(code)
+        depth += sum(code.count(c) for c in "([{") - sum(code.count(c) for c in ")]}")
+        end += len(line) + 1
+        if depth <= 0:
+            break
+    return " ".join(out)
+
+
+def find_model(program: Any, profile: Profile, name: str) -> Model:
+    """The model of that name. UserError U014, with near names, where the tree has none."""
+    known = entries(program, profile)
+    if name not in known:
+        near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
+        near += [k for k in sorted(known) if k.lower() == name.lower() and k not in near]
+        hints = [f"audit path --model {n}" for n in near]
+        if not hints:
+            hints = [f"audit path --model {n}" for n in sorted(known)[:1]]
+        folder = profile.models.folders[0] if profile.models else ""
+        raise UserError(
+            "U014",
+            f"no model {name!r} among the {len(known):,} of this tree",
+            place=folder or None,
+            hints=hints,
+        )
+    main = _class(program, known[name], name)
+    infos = {other: _info(program, path, other) for other, path in known.items() if other.startswith(name)}
+    variants = [other for other in sorted(known) if other != name and other.startswith(name)]
+    layers, own = _layers(program, profile, infos[name])
+    return Model(
+        main=main,
+        variants=tuple(_class(program, known[other], other) for other in variants),
+        layers=layers,
+        classes=own,
+    )
+
+
+def _info(program: Any, path: str, name: str) -> ClassInfo | None:
+    module = program.module(program.paths[path])
+    if module is None:
+        return None
+    value = program.global_value(module, name)
+    return value.one.info if value is not None and isinstance(value.one, ClassRef) else None
+
+
+def _class(program: Any, path: str, name: str) -> ModelClass:
+    info = _info(program, path, name)
+    named = _named_at(program, name, path)
+    if info is None:
+        return ModelClass(name=name, place=Place(path, 1), lines=_lines(program, path), named_at=named)
+    place = class_place(info)
+    return ModelClass(
+        name=name,
+        place=place,
+        lines=_lines(program, place.path),
+        bases=tuple(base.name for base in info.mro()[1:]),
+        named_at=named,
+    )
+
+
+def class_place(info: ClassInfo) -> Place:
+    """Where a class is defined: the line of its ``class`` statement."""
+    try:
+        line = info.node().lineno
+    except Irregular:
+        line = info.segment.start
+    return Place(info.module.path, line, info.qualname)
+
+
+def _lines(program: Any, path: str) -> int:
+    data: bytes = program.files[path]
+    return data.count(b"\n") + (not data.endswith(b"\n") and bool(data))
+
+
+def _named_at(program: Any, name: str, own: str) -> tuple[Place, ...]:
+    """Where the name stands in quotes: configuration code that treats the model specially."""
+    out = []
+    pattern = re.compile(rb"[\"']" + name.encode() + rb"[\"']")
+    needle = name.encode()
+    for path, data in sorted(program.files.items()):
+        if path != own and needle in data:
+            out += [Place(path, data.count(b"\n", 0, m.start()) + 1) for m in pattern.finditer(data)]
+    return tuple(out)
+
+
+def _built(info: ClassInfo, program: Any) -> Iterator[tuple[ClassInfo, int]]:
+    """Classes of the tree that the constructor of a class calls, with the line of the call."""
+    info.load()
+    constructor = info.functions.get("__init__")
+    if constructor is None:
+        return
+    frame = program.module_frame(info.module)
+    try:
+        body: Any = constructor.segment.node()
+    except Irregular:
+        return
+    for call in ast.walk(body):
+        if not isinstance(call, ast.Call):
+            continue
+        if isinstance(call.func, ast.Call):
+            # get_class(config)(...): every class that the function may return
+            for name in _returned_classes(program, call.func, frame):
+                yield name, call.lineno
+            continue
+        if not isinstance(call.func, (ast.Name, ast.Attribute)):
+            continue
+        text = ast.unparse(call.func)
+        last = text.rpartition(".")[2].lstrip("_")
+        if text.startswith("self.") or not last[:1].isupper():
+            continue
+        value: V = program.ev(call.func, frame)
+        if isinstance(value.one, ClassRef):
+            yield value.one.info, call.lineno
+
+
+def _returned_classes(program: Any, call: ast.Call, frame: Any) -> Iterator[ClassInfo]:
+    value: V = program.ev(call.func, frame)
+    if not isinstance(value.one, Function):
+        return
+    function = value.one
+    try:
+        node: Any = function.segment.node()
+    except Irregular:
+        return
+    inner = program._entry(function, node, None)
+    for child in ast.walk(node):
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            program.block([child], inner)
+    for child in ast.walk(node):
+        if isinstance(child, ast.Return) and isinstance(child.value, (ast.Name, ast.Attribute)):
+            found: V = program.ev(child.value, inner)
+            if isinstance(found.one, ClassRef):
+                yield found.one.info
+
+
+def _layers(program: Any, profile: Profile, start: ClassInfo | None) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
+    """Layers from outside the models' folders, and the model's own parts, in order of discovery."""
+    if start is None or profile.models is None:
+        return (), ()
+    inside = compile_patterns(profile.models.folders)
+    seen: set[str] = set()
+    layers: dict[str, Layer] = {}
+    own: dict[str, Layer] = {}
+    queue = [(info, 0) for info in start.mro()]
+    while queue:
+        info, depth = queue.pop(0)
+        if info.fullname in seen:
+            continue
+        seen.add(info.fullname)
+        for built, line in _built(info, program):
+            where = Place(info.module.path, line, info.qualname)
+            layer = Layer(built.name, class_place(built), info.name, where)
+            if not inside.match(profile.below_root(built.module.path)):
+                if _is_layer(built):
+                    layers.setdefault(built.fullname, layer)
+            elif built.fullname not in own:
+                own[built.fullname] = layer
+                if depth < _DEPTH:
+                    queue += [(base, depth + 1) for base in built.mro()]
+    return tuple(layers.values()), tuple(own.values())
+
+
+def _is_layer(info: ClassInfo) -> bool:
+    """Whether instances compute something: a ``forward`` here or in a base."""
+    return any(info.find(name) is not None for name in ("forward", "__call__"))
