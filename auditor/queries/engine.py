@@ -61,7 +61,7 @@ def run_queries(
         if query.plugin:
             from auditor.queries.plugins import PluginContext, run_plugin
 
-            context = PluginContext(tuple(gates), tree, program, tuple(targets), reference, profile)
+            context = PluginContext(tuple(gates), tree, program, tuple(targets), reference, profile, query)
             for match in run_plugin(query, context, plugin_folder):
                 finding = _finding(query, match, targets)
                 if finding is not None:

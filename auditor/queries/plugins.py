@@ -6,6 +6,8 @@ is refused when it is loaded, unless the user said ``--allow-plugins``.
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,8 +16,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from auditor.arch.targets import load_targets
 from auditor.errors import UserError
-from auditor.gates.model import Gate
+from auditor.gates.model import Gate, Tri
 from auditor.profile import Profile
 from auditor.queries.load import default_folder
 from auditor.queries.model import Query
@@ -23,6 +26,8 @@ from auditor.trees.base import SourceTree
 
 if TYPE_CHECKING:
     from auditor.queries.engine import Match
+
+_BUILTINS = frozenset(dir(builtins))
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,35 @@ class PluginContext:
     targets: tuple[str, ...]
     reference: str
     profile: Profile | None
+    query: Query | None = None
+
+    def truth(self, module: str, expression: ast.expr) -> dict[str, Tri]:
+        """What an expression is worth per target at the end of a module; arguments and locals are unknown.
+
+        For conditions that are no gates, such as a question about the vendor. Without a program to ask
+        everything is unknown.
+        """
+        from auditor.program.frames import Frame
+        from auditor.program.program import STEPS, Program
+        from auditor.program.values import V, truth_of, unknown
+
+        out: dict[str, Tri] = dict.fromkeys(load_targets(), "unknown")
+        program = self.program
+        found = program.module(module) if isinstance(program, Program) else None
+        if not isinstance(program, Program) or found is None:
+            return out
+        around = program.module_frame(found)
+        names = {node.id for node in ast.walk(expression) if isinstance(node, ast.Name)}
+        names -= around.env.keys() | _BUILTINS
+        local = {name: V(unknown(f"local {name}")) for name in sorted(names)}
+        frame = Frame(found, local, full=program.full, kind="function", parent=around)
+        program.steps = STEPS
+        value = program.ev(expression, frame)
+        for index, name in enumerate(out):
+            worth = truth_of(value.at(index))
+            if worth is not None:
+                out[name] = "true" if worth else "false"
+        return out
 
     def files_with(self, *words: str) -> Iterator[tuple[str, bytes]]:
         """(path, bytes) of the project's modules that hold one of the words, by path."""

@@ -1,0 +1,289 @@
+"""Server arguments that get another value on a target than on the reference, and for which models.
+
+The query's ``words`` are the names of the arguments. A name counts wherever it is written: as an attribute,
+as a key (``overrides["attention_backend"] = …``), in a dictionary that is returned, or as the result of a
+function that is called after it. Conditions are worth what the gates say; others are asked of the evaluator.
+One finding for each decision: what the target gets, and what the reference gets instead.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from auditor.queries.engine import Match
+
+#: An architecture, or the part of its name that a test looks for: a capital first, and not only capitals.
+MODEL = re.compile(r"[A-Z][A-Za-z0-9_]*[a-z][A-Za-z0-9_]*")
+#: What other vendors' back ends are called: never taken by a CUDA build, whatever the conditions say.
+OTHER_VENDORS = frozenset({"aiter", "ascend", "intel_amx", "intel_xpu", "wave", "mps", "xpu"})
+UNSET = "left as it was"
+DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
+
+
+def run(context) -> list[Match]:
+    words = tuple(context.query.words)
+    by_function: dict[tuple[str, str, str], list] = {}
+    for gate in context.gates:
+        if gate.kind in ("if", "elif", "ifexp", "assign") and gate.symbol and _differs(gate, context):
+            by_function.setdefault((gate.path, gate.module, gate.symbol), []).append(gate)
+    out: list[Match] = []
+    sources: dict[str, bytes] = {}
+    for (path, module, symbol), gates in sorted(by_function.items()):
+        if path not in sources:
+            sources[path] = context.tree.read(path)
+        if not any(word.encode() in sources[path] for word in words):
+            continue
+        found = function_at(sources[path], min(gate.line for gate in gates), symbol.rsplit(".", 1)[-1])
+        if found is None:
+            continue
+        walk = Walk(context, path, module, symbol, words)
+        walk.function(found)
+        out.extend(walk.matches())
+    return out
+
+
+def _differs(gate, context) -> bool:
+    mine = gate.truth.get(context.reference)
+    return any(gate.truth.get(target) != mine for target in gate.truth if target.startswith("sm_12"))
+
+
+def function_at(source: bytes, line: int, name: str) -> ast.FunctionDef | None:
+    """The nearest definition of that name above a line, with the line numbers of the file."""
+    lines = source.splitlines()
+    for start in range(min(line, len(lines)) - 1, -1, -1):
+        head = DEF.match(lines[start])
+        if head and head[2].decode() == name:
+            break
+    else:
+        return None
+    width = len(head[1])
+    first = start
+    while first and lines[first - 1].strip()[:1] == b"@":
+        first -= 1
+    ends = [
+        index
+        for index in range(start + 1, len(lines))
+        if lines[index].strip() and len(lines[index]) - len(lines[index].lstrip()) <= width
+    ]
+    # The first line no deeper than the `def` may still belong to its signature or to a string.
+    for end in [*ends[:4], len(lines)]:
+        text = b"\n".join(lines[first:end]).decode("utf-8", "replace")
+        try:
+            body = ast.parse(textwrap.dedent(text)).body
+        except SyntaxError:
+            continue
+        if body and isinstance(body[0], ast.FunctionDef) and end > line - 1:
+            return ast.increment_lineno(body[0], first)
+    return None
+
+
+class Place(NamedTuple):
+    """Which decision a statement belongs to: its models, and the branches above the first GPU test."""
+
+    models: tuple[str, ...] = ()
+    branches: tuple[int, ...] = ()
+    closed: bool = False  # a question about the GPU was met: what is below belongs to it
+    refused: frozenset[str] = frozenset()  # targets that an exception has sent away: other queries say so
+
+
+class Write:
+    """One value that one argument may get, and on which targets."""
+
+    __slots__ = ("argument", "value", "line", "reach", "place")
+
+    def __init__(self, argument: str, value: str, line: int, reach: dict[str, str], place: Place):
+        self.argument = argument
+        self.value = value
+        self.line = line
+        self.reach = reach
+        self.place = place
+
+
+class Walk:
+    """Goes through a function once, carrying which targets come to each statement."""
+
+    def __init__(self, context, path: str, module: str, symbol: str, words: tuple[str, ...]) -> None:
+        self.context = context
+        self.path = path
+        self.module = module
+        self.symbol = symbol
+        self.words = words
+        self.gates = {}
+        for gate in context.gates:
+            if gate.path == path and gate.symbol == symbol:
+                self.gates.setdefault((gate.line, gate.kind == "ifexp"), gate)
+        self.targets = sorted({t for gate in context.gates[:1] for t in gate.truth})
+        self.locals: dict[str, list[tuple[str, dict[str, str]]]] = {}
+        self.aliases: dict[str, str] = {}  # local that was read from an argument, and is written in its stead
+        self.writes: list[Write] = []
+        name = symbol.rsplit(".", 1)[-1]
+        self.returns = next((word for word in words if name.endswith(f"default_{word}")), None)
+
+    def function(self, node: ast.FunctionDef) -> None:
+        named = [name for decorator in node.decorator_list for name in models_in(decorator)]
+        self.block(node.body, dict.fromkeys(self.targets, "true"), Place(tuple(named)))
+
+    def block(self, body, reach, place: Place) -> tuple[dict[str, str], Place]:
+        """Who comes out of a block of statements, and to which decision the rest belongs."""
+        for node in body:
+            if isinstance(node, ast.If):
+                reach, place = self.branch(node, reach, place)
+                continue
+            if isinstance(node, (ast.For, ast.While, ast.With, ast.Try)):
+                reach, _ = self.block(node.body, reach, place)
+                continue
+            self.statement(node, reach, place)
+            if isinstance(node, (ast.Return, ast.Raise)):
+                return dict.fromkeys(self.targets, "false"), place
+        return reach, place
+
+    def branch(self, node: ast.If, reach, place: Place) -> tuple[dict[str, str], Place]:
+        truth = self.truth(node.test, node.lineno)
+        named = models_in(node.test)
+        inverse = bool(named) and any(isinstance(n, (ast.NotEq, ast.NotIn)) for n in ast.walk(node.test))
+        inside = other = place
+        if not place.closed:
+            if len(set(truth.values())) > 1:
+                inside = other = place._replace(closed=True)
+            else:
+                inside = place._replace(branches=(*place.branches, node.lineno))
+                other = place._replace(branches=(*place.branches, -node.lineno))
+        if named and not inverse:
+            inside = inside._replace(models=named)
+        then, _ = self.block(node.body, both(reach, truth), inside)
+        rest, _ = self.block(node.orelse, both(reach, {t: NOT[v] for t, v in truth.items()}), other)
+        out = {t: either(then[t], rest[t]) for t in self.targets}
+        gone = all(v == "false" for v in then.values())
+        if isinstance(node.body[-1], ast.Raise):
+            refused = {t for t, v in truth.items() if v == "true"}
+            place = place._replace(refused=place.refused | refused)
+        return out, place._replace(models=named) if inverse and gone else place
+
+    def truth(self, test: ast.expr, line: int, ifexp: bool = False) -> dict[str, str]:
+        gate = self.gates.get((line, ifexp)) if not isinstance(test, ast.BoolOp) or not ifexp else None
+        if gate is not None and (gate.kind in ("if", "elif")) != ifexp:
+            return dict(gate.truth)
+        if not any(isinstance(n, (ast.Call, ast.Attribute, ast.Name)) for n in ast.walk(test)):
+            return dict.fromkeys(self.targets, "unknown")
+        return dict(self.context.truth(self.module, test))
+
+    def statement(self, node, reach, place: Place) -> None:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                pairs = [(target, node.value)]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs = list(zip(target.elts, node.value.elts, strict=False))
+                for left, right in pairs:
+                    self.assign(left, right, node.lineno, reach, place)
+        if isinstance(node, ast.Return) and node.value is not None and self.returns:
+            self.write(self.returns, node.value, node.lineno, reach, place)
+        if isinstance(node, (ast.Return, ast.Expr, ast.Assign)) and node.value is not None:
+            for inner in ast.walk(node.value):
+                if isinstance(inner, ast.Dict):
+                    for key, value in zip(inner.keys, inner.values, strict=True):
+                        if isinstance(key, ast.Constant) and key.value in self.words:
+                            self.write(str(key.value), value, node.lineno, reach, place)
+
+    def assign(self, left, right, line, reach, place: Place) -> None:
+        name = None
+        if isinstance(left, ast.Attribute):
+            name = left.attr
+        elif isinstance(left, ast.Subscript) and isinstance(left.slice, ast.Constant):
+            name = left.slice.value
+        elif isinstance(left, ast.Name):
+            kept = self.locals.setdefault(left.id, [])
+            kept[:] = [(v, r) for v, r in kept if any(reach[t] != "true" and r[t] != "false" for t in r)]
+            kept.extend(self.values(right, reach))
+            if isinstance(right, ast.Attribute) and right.attr in self.words:
+                self.aliases[left.id] = right.attr
+            name = self.aliases.get(left.id)
+        if name in self.words:
+            self.write(str(name), right, line, reach, place)
+
+    def write(self, argument, value, line, reach, place: Place) -> None:
+        for text, comes in self.values(value, reach):
+            if text not in OTHER_VENDORS:
+                self.writes.append(Write(argument, text, line, comes, place))
+
+    def values(self, node, reach) -> Iterator[tuple[str, dict[str, str]]]:
+        """What an expression may be, with the targets on which it is."""
+        if isinstance(node, ast.IfExp):
+            truth = self.truth(node.test, node.test.lineno, ifexp=True)
+            yield from self.values(node.body, both(reach, truth))
+            yield from self.values(node.orelse, both(reach, {t: NOT[v] for t, v in truth.items()}))
+        elif isinstance(node, ast.Constant):
+            if node.value is not None:
+                yield str(node.value), reach
+        elif isinstance(node, ast.Name) and node.id in self.locals:
+            for text, comes in list(self.locals[node.id]):
+                yield text, both(reach, comes)
+
+    def matches(self) -> Iterator[Match]:
+        groups: dict[tuple[str, tuple[str, ...], tuple[int, ...]], list[Write]] = {}
+        for write in self.writes:
+            key = (write.argument, write.place.models, write.place.branches)
+            groups.setdefault(key, []).append(write)
+        reference = self.context.reference
+        for (argument, models, _), writes in groups.items():
+            got = {t: outcome(writes, t) for t in self.targets}
+            mine = [t for t in self.targets if t != reference and got[t] != got[reference]]
+            mine = [t for t in mine if t not in writes[0].place.refused]
+            if not any(t.startswith("sm_12") for t in mine):
+                continue
+            line = next(
+                w.line
+                for w in writes
+                if any((w.reach[t] == "false") != (w.reach[reference] == "false") for t in mine)
+            )
+            seen: dict[str, list[str]] = {}
+            for target in (t for t in mine if t.startswith("sm_12")):
+                seen.setdefault(" or ".join(got[target]) or UNSET, []).append(target)
+            yield Match(
+                self.path,
+                line,
+                self.symbol,
+                module=self.module,
+                captures={
+                    "ARGUMENT": argument,
+                    "MODELS": _short(models) if models else self.symbol,
+                    "HERE": "; ".join(f"{value} on {', '.join(where)}" for value, where in seen.items()),
+                    "THERE": " or ".join(got[reference]) or UNSET,
+                    "REFERENCE": reference,
+                },
+                verdict={t: "fallback" for t in mine},
+            )
+
+
+def outcome(writes: list[Write], target: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(w.value for w in writes if w.reach[target] != "false"))
+
+
+def models_in(node: ast.AST) -> tuple[str, ...]:
+    """The names of architectures among the strings of an expression."""
+    strings = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
+    return tuple(dict.fromkeys(text for text in strings if MODEL.fullmatch(text)))
+
+
+def _short(models: tuple[str, ...]) -> str:
+    return ", ".join(models[:3]) + (f" and {len(models) - 3} more" if len(models) > 3 else "")
+
+
+NOT = {"true": "false", "false": "true", "unknown": "unknown"}
+
+
+def both(left: dict[str, str], right: dict[str, str]) -> dict[str, str]:
+    """Kleene's "and" for each target."""
+    out = {}
+    for target, value in left.items():
+        pair = (value, right[target])
+        out[target] = "false" if "false" in pair else "unknown" if "unknown" in pair else "true"
+    return out
+
+
+def either(left: str, right: str) -> str:
+    return "true" if "true" in (left, right) else "false" if left == right == "false" else "unknown"
