@@ -70,7 +70,8 @@ def relevant(name: str, row: dict[str, Any]) -> bool:
         return False
     last = name.rsplit(".", 1)[-1]
     return differs(row) or (
-        bool(observe.ARCH_NAME.search(last)) and all(isinstance(value, (bool, int)) for value in row.values())
+        bool(observe.ARCH_NAME.search(last) or observe.VENDOR_NAME.search(last))
+        and all(isinstance(value, (bool, int)) for value in row.values())
     )
 
 
