@@ -54,18 +54,16 @@ def run_queries(
             by_query.setdefault(hit.query, []).append((path, hit))
     found: dict[tuple[Any, ...], Finding] = {}
     for query in queries:
-        for match in _matches(query, gates, by_path, by_query, (*targets, reference), reference):
-            finding = _finding(query, match, targets)
-            if finding is not None:
-                found.setdefault(_key(finding), finding)
+        matches = list(_matches(query, gates, by_path, by_query, (*targets, reference), reference))
         if query.plugin:
             from auditor.queries.plugins import PluginContext, run_plugin
 
             context = PluginContext(tuple(gates), tree, program, tuple(targets), reference, profile, query)
-            for match in run_plugin(query, context, plugin_folder):
-                finding = _finding(query, match, targets)
-                if finding is not None:
-                    found.setdefault(_key(finding), finding)
+            matches = run_plugin(query, context, plugin_folder, matches)
+        for match in matches:
+            finding = _finding(query, match, targets)
+            if finding is not None:
+                found.setdefault(_key(finding), finding)
     return tuple(found[key] for key in sorted(found))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -75,15 +75,28 @@ class PluginContext:
         from auditor.queries.engine import source_paths
 
         wanted = [word.encode() for word in words]
-        root = self.profile.root_of(self.tree.blobs()) if self.profile else ""
-        for path, data in self.tree.read_many(source_paths(self.tree, self.profile, root)):
+        files = getattr(self.program, "files", None)
+        if files is None:
+            root = self.profile.root_of(self.tree.blobs()) if self.profile else ""
+            pairs: Iterable[tuple[str, bytes]] = self.tree.read_many(
+                source_paths(self.tree, self.profile, root)
+            )
+        else:
+            pairs = sorted(files.items())
+        for path, data in pairs:
             excluded = self.profile is not None and self.profile.is_excluded(path)
             if any(word in data for word in wanted) and not excluded:
                 yield path, data
 
 
-def run_plugin(query: Query, context: PluginContext, folder: Path | None) -> list[Match]:
-    """The matches of a query's plugin. UserError Q013 where there is none at its place."""
+def run_plugin(
+    query: Query, context: PluginContext, folder: Path | None, found: Sequence[Match] = ()
+) -> list[Match]:
+    """The matches of a query with a plugin. UserError Q013 where there is none at its place.
+
+    A plugin has ``refine(context, matches)``, which is given what the YAML itself matches and may drop
+    matches or add captures, or ``run(context)``, whose matches are added to those.
+    """
     assert query.plugin
     root = folder or default_folder()
     path = (root / query.id).parent / query.plugin
@@ -95,12 +108,17 @@ def run_plugin(query: Query, context: PluginContext, folder: Path | None) -> lis
             hints=["name a .py file in the same folder"],
         )
     module = _import(path, query.id)
+    refine = getattr(module, "refine", None)
+    if callable(refine):
+        return list(refine(context, list(found)))
     run = getattr(module, "run", None)
     if not callable(run):
         raise UserError(
-            "Q013", "the plugin has no function `run(context)`", place=f"{root.name}/{query.id}.yaml"
+            "Q013",
+            "the plugin has no function `run(context)` and no `refine(context, matches)`",
+            place=f"{root.name}/{query.id}.yaml",
         )
-    return list(run(context))
+    return [*found, *run(context)]
 
 
 def _import(path: Path, id_: str) -> ModuleType:
