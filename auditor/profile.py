@@ -52,6 +52,67 @@ class Models(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entry: str = ""  # module attribute that names the classes, "" if the class name alone decides
 
 
+class Backend(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An argument that names a backend, and the decorator under which its factory is registered."""
+
+    argument: str
+    registry: Symbol
+    areas: tuple[str, ...]  # of the files behind the backend whose gates matter
+    overrides: tuple[str, ...] = ()  # arguments that replace it for a part of the work
+
+
+class Experts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the weights of expert layers find their method.
+
+    ``table`` maps a checkpoint's quantization (argument ``quantization``) to a class whose ``method`` gives
+    the method of one layer; for expert layers that is an instance of one of ``layers``. ``runner`` is the
+    class whose members are the values of ``argument``, ``readers`` the functions that give the current one.
+    """
+
+    argument: str
+    quantization: str
+    table: Symbol
+    method: str
+    layers: tuple[str, ...]
+    runner: Symbol
+    readers: tuple[str, ...]
+    areas: tuple[str, ...]
+
+
+class Package(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A dependency worth knowing the version of; ``modules`` are the names under which it is imported."""
+
+    name: str
+    modules: tuple[str, ...] = ()
+
+
+class Transfer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How prefill and decode servers hand over their cache.
+
+    ``argument`` chooses one of ``backends`` (name -> packages that it imports); ``device`` is the argument
+    with network devices. ``flags`` are environment flags of the choice.
+    """
+
+    argument: str
+    device: str
+    folders: tuple[str, ...]
+    backends: dict[str, tuple[Package, ...]]
+    flags: tuple[str, ...] = ()
+    advice: str = ""  # the backend that is named as the way without InfiniBand
+
+
+class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the start of a server decides, for ``audit path``."""
+
+    arguments: tuple[str, ...]  # shown first, in this order
+    attention: Backend
+    experts: Experts
+    transfer: Transfer
+    packages: tuple[Package, ...]
+    metadata: tuple[str, ...]  # files with the dependencies: below a root, or at the top of a wheel
+    checkpoints: dict[str, dict[str, str]] = {}  # model class -> arguments that its public checkpoint implies
+
+
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """One audited project. All paths are below a source root (``sglang/srt/...``)."""
 
@@ -71,6 +132,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     arguments: tuple[Symbol, ...] = ()
     models: Models | None = None
     registries: tuple[Symbol, ...] = ()
+    start: Start | None = None
 
     def root_of(self, paths: Iterable[str]) -> str | None:
         """The source root of a tree with these paths (``"python"``, ``""``), or None if it is not here.
@@ -160,7 +222,7 @@ def read_profile(path: Path, shown: str, *, memo: MutableMapping[bytes, bytes] |
     if memo is not None:
         import hashlib
 
-        key = b"profile/1 " + hashlib.sha256(raw).hexdigest().encode()
+        key = b"profile/2 " + hashlib.sha256(raw).hexdigest().encode()
         kept = memo.get(key)
         if kept is not None:
             try:

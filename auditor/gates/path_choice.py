@@ -71,7 +71,7 @@ class Factory:
         """True or False where decided on the target, else the condition as text, without decided parts."""
         if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
             inner = self.truth(test.operand, frame)
-            return not inner if isinstance(inner, bool) else negated(inner)
+            return not inner if isinstance(inner, bool) else opposite(inner)
         if isinstance(test, ast.BoolOp):
             is_and = isinstance(test.op, ast.And)
             left: list[str] = []
@@ -97,7 +97,7 @@ class Factory:
         return truth if truth is not None else ast.unparse(test)
 
 
-def negated(text: str) -> str:
+def opposite(text: str) -> str:
     """The words for the opposite."""
     if text.startswith("not ") and " and " not in text and " or " not in text:
         return text[4:]
@@ -155,15 +155,14 @@ class _Walk:
         yes = self.body(node.body, (*when, test))
         bound_yes = self.bound
         self.bound = before
-        no = self.body(node.orelse, (*when, negated(test)))
+        no = self.body(node.orelse, (*when, opposite(test)))
         if yes is None:
             return no
         if no is None:
             self.bound = bound_yes
             return yes
         for name, values in bound_yes.items():
-            mine = self.bound.setdefault(name, [])
-            mine += [value for value in values if value not in mine]
+            self.bound[name] = values + [v for v in self.bound.get(name, []) if v not in values]
         return when
 
     def assign(self, node: ast.Assign | ast.AnnAssign, when: tuple[str, ...]) -> None:
@@ -183,7 +182,7 @@ class _Walk:
             if test is not False:
                 self.value(node.body, when if test is True else (*when, str(test)), line, hops)
             if test is not True:
-                self.value(node.orelse, when if test is False else (*when, negated(str(test))), line, hops)
+                self.value(node.orelse, when if test is False else (*when, opposite(str(test))), line, hops)
             return
         if isinstance(node, ast.Name) and node.id in self.bound and hops < 8:
             for value, under in self.bound[node.id]:
@@ -242,7 +241,9 @@ def registered(program: Any, module_name: str, decorator: str, key: str) -> Func
     return None
 
 
-def table_entry(program: Any, module_name: str, table: str, key: str, target: int) -> tuple[Any, Place] | None:
+def table_entry(
+    program: Any, module_name: str, table: str, key: str, target: int
+) -> tuple[Any, Place] | None:
     """The class that a table of a module holds for ``key``, and the line of that row.
 
     Rows are looked for in every dictionary written at the top of the module, the table's own first; those
@@ -340,7 +341,7 @@ def _member(program: Any, module_name: str, symbol: str, value: str | None) -> E
 
 
 def layer_facts(layers: tuple[str, ...], inner: Decide | None = None) -> Decide:
-    """Answers ``isinstance(layer, C)`` for a layer of one of the given classes; ``inner`` answers the rest."""
+    """Answers ``isinstance(layer, C)`` for a layer of these classes; ``inner`` answers the rest."""
 
     def decide(test: ast.expr, frame: Any) -> bool | None:
         if (

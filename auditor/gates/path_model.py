@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from auditor.gates.model import Problem, Tri, TreeFacts
+from auditor.gates.model import Problem, TreeFacts, Tri
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True):

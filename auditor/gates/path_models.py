@@ -17,6 +17,8 @@ from auditor.program.values import ClassRef, Function, V
 
 #: Parts of parts are followed this deep; deeper ones belong to libraries of layers.
 _DEPTH = 6
+#: Methods that a constructor calls on its own object and that are read too, at most.
+_HELPERS = 40
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -132,34 +134,45 @@ def _named_at(program: Any, name: str, own: str) -> tuple[Place, ...]:
     return tuple(out)
 
 
-def _built(info: ClassInfo, program: Any) -> Iterator[tuple[ClassInfo, int]]:
-    """Classes of the tree that the constructor of a class calls, with the line of the call."""
-    info.load()
-    constructor = info.functions.get("__init__")
-    if constructor is None:
-        return
-    frame = program.module_frame(info.module)
-    try:
-        body: Any = constructor.segment.node()
-    except Irregular:
-        return
-    for call in ast.walk(body):
-        if not isinstance(call, ast.Call):
+def _built(info: ClassInfo, program: Any) -> Iterator[tuple[ClassInfo, Place]]:
+    """Classes of the tree that the constructors of a class call, methods they use for that included."""
+    queue: list[Function] = []
+    for base in info.mro():
+        base.load()
+        if "__init__" in base.functions:
+            queue.append(base.functions["__init__"])
+    seen: set[int] = set()
+    while queue:
+        function = queue.pop(0)
+        if id(function.segment) in seen:
             continue
-        if isinstance(call.func, ast.Call):
-            # get_class(config)(...): every class that the function may return
-            for name in _returned_classes(program, call.func, frame):
-                yield name, call.lineno
+        seen.add(id(function.segment))
+        try:
+            body: Any = function.segment.node()
+        except Irregular:
             continue
-        if not isinstance(call.func, (ast.Name, ast.Attribute)):
-            continue
-        text = ast.unparse(call.func)
-        last = text.rpartition(".")[2].lstrip("_")
-        if text.startswith("self.") or not last[:1].isupper():
-            continue
-        value: V = program.ev(call.func, frame)
-        if isinstance(value.one, ClassRef):
-            yield value.one.info, call.lineno
+        frame = program.module_frame(function.module)
+        calls = [n for n in ast.walk(body) if isinstance(n, ast.Call)]
+        for call in sorted(calls, key=lambda n: (n.lineno, n.col_offset)):
+            place = Place(function.module.path, call.lineno, function.qualname)
+            if isinstance(call.func, ast.Call):
+                # get_class(config)(...): every class that the function may return
+                for one in _returned_classes(program, call.func, frame):
+                    yield one, place
+                continue
+            if not isinstance(call.func, (ast.Name, ast.Attribute)):
+                continue
+            text = ast.unparse(call.func)
+            if text.startswith("self."):
+                helper = info.find(text[5:])
+                if helper is not None and isinstance(helper[1], Function) and len(seen) < _HELPERS:
+                    queue.append(helper[1])
+                continue
+            if not text.rpartition(".")[2].lstrip("_")[:1].isupper():
+                continue
+            value: V = program.ev(call.func, frame)
+            if isinstance(value.one, ClassRef):
+                yield value.one.info, place
 
 
 def _returned_classes(program: Any, call: ast.Call, frame: Any) -> Iterator[ClassInfo]:
@@ -175,14 +188,17 @@ def _returned_classes(program: Any, call: ast.Call, frame: Any) -> Iterator[Clas
     for child in ast.walk(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             program.block([child], inner)
-    for child in ast.walk(node):
-        if isinstance(child, ast.Return) and isinstance(child.value, (ast.Name, ast.Attribute)):
+    returns = [n for n in ast.walk(node) if isinstance(n, ast.Return)]
+    for child in sorted(returns, key=lambda n: n.lineno):
+        if isinstance(child.value, (ast.Name, ast.Attribute)):
             found: V = program.ev(child.value, inner)
             if isinstance(found.one, ClassRef):
                 yield found.one.info
 
 
-def _layers(program: Any, profile: Profile, start: ClassInfo | None) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
+def _layers(
+    program: Any, profile: Profile, start: ClassInfo | None
+) -> tuple[tuple[Layer, ...], tuple[Layer, ...]]:
     """Layers from outside the models' folders, and the model's own parts, in order of discovery."""
     if start is None or profile.models is None:
         return (), ()
@@ -190,14 +206,13 @@ def _layers(program: Any, profile: Profile, start: ClassInfo | None) -> tuple[tu
     seen: set[str] = set()
     layers: dict[str, Layer] = {}
     own: dict[str, Layer] = {}
-    queue = [(info, 0) for info in start.mro()]
+    queue = [(start, 0)]
     while queue:
         info, depth = queue.pop(0)
         if info.fullname in seen:
             continue
         seen.add(info.fullname)
-        for built, line in _built(info, program):
-            where = Place(info.module.path, line, info.qualname)
+        for built, where in _built(info, program):
             layer = Layer(built.name, class_place(built), info.name, where)
             if not inside.match(profile.below_root(built.module.path)):
                 if _is_layer(built):
@@ -205,7 +220,7 @@ def _layers(program: Any, profile: Profile, start: ClassInfo | None) -> tuple[tu
             elif built.fullname not in own:
                 own[built.fullname] = layer
                 if depth < _DEPTH:
-                    queue += [(base, depth + 1) for base in built.mro()]
+                    queue.append((built, depth + 1))
     return tuple(layers.values()), tuple(own.values())
 
 

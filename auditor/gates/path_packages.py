@@ -67,9 +67,7 @@ def _metadata(paths: Mapping[str, str], patterns: Iterable[str], root: str) -> I
             yield base
         elif any(c in pattern for c in "*?"):
             depth = base.count("/")
-            yield from (
-                p for p in sorted(paths) if p.count("/") == depth and fnmatch.fnmatchcase(p, base)
-            )
+            yield from (p for p in sorted(paths) if p.count("/") == depth and fnmatch.fnmatchcase(p, base))
 
 
 def header_requirements(text: str, path: str) -> list[Requirement]:

@@ -397,9 +397,7 @@ def test_predicates_by_word(calls: Calls, capsys: pytest.CaptureFixture[str]) ->
     assert "help: audit predicates wide" in capsys.readouterr().err
 
 
-def test_path_is_not_here_yet(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
-    assert audit("path", "--model", "M") == 2
-    assert "error[U010]" in capsys.readouterr().err
+def test_path_needs_a_model(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
     assert audit("path") == 2
     assert "--model" in capsys.readouterr().err
 

@@ -1,0 +1,383 @@
+"""The bring-up dossier on a small project: each of its parts by itself, and the whole."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import jsonschema
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import pathtree  # noqa: E402
+
+from auditor.errors import UserError  # noqa: E402
+from auditor.gates import path as path_module  # noqa: E402
+from auditor.gates.audit import AuditOptions, build_program, source_files  # noqa: E402
+from auditor.gates.path_choice import (  # noqa: E402
+    Factory,
+    layer_facts,
+    opposite,
+    registered,
+    runner_facts,
+    table_entry,
+)
+from auditor.gates.path_model import Dossier  # noqa: E402
+from auditor.gates.path_models import entries, find_model  # noqa: E402
+from auditor.gates.path_packages import (  # noqa: E402
+    header_requirements,
+    pins,
+    requirements,
+    toml_requirements,
+)
+from auditor.gates.path_places import Arguments, flag_defaults, readers, symbol_at  # noqa: E402
+from auditor.gates.path_transfer import disaggregation  # noqa: E402
+from auditor.program.values import Unknown, V, make  # noqa: E402
+from auditor.reporting import pathjson, pathpage  # noqa: E402
+
+SCHEMA = Path(__file__).parents[2] / "reports" / "schema" / "path-1.json"
+SM_120 = 7
+
+
+def program(tree: Any = None) -> Any:
+    root, files, _problems = source_files(tree or pathtree.tree(), pathtree.profile())
+    return build_program(files, root, pathtree.profile(), {}, True)
+
+
+# --- 1 models
+
+
+def test_entries_are_read_from_the_text_of_every_module() -> None:
+    known = entries(program(), pathtree.profile())
+    assert known == {
+        "BirdForCausalLM": "example/models/bird.py",
+        "BirdForCausalLMDraft": "example/models/bird_draft.py",
+        "FishModel": "example/models/others.py",
+        "WhaleModel": "example/models/others.py",
+    }
+
+
+def test_a_model_with_its_draft_its_parts_and_the_places_that_name_it() -> None:
+    model = find_model(program(), pathtree.profile(), "BirdForCausalLM")
+    assert (model.main.place.path, model.main.place.line, model.main.lines) == (
+        "example/models/bird.py",
+        17,
+        22,
+    )
+    assert [(v.name, v.bases) for v in model.variants] == [("BirdForCausalLMDraft", ("BirdForCausalLM",))]
+    assert [(p.path, p.line) for p in model.main.named_at] == [("example/config.py", 1)]
+    assert [(layer.name, layer.built_by, layer.built_at.symbol) for layer in model.layers] == [
+        ("Rows", "Block", "Block.__init__"),
+        ("ManyExperts", "Block", "Block.__init__"),
+        ("Experts", "Block", "Block.__init__"),
+        ("Mix", "Block", "Block.build"),
+        ("Attend", "Block", "Block.build"),
+    ]
+    assert [layer.name for layer in model.classes] == ["Block"]
+
+
+def test_an_unknown_model_gets_near_names() -> None:
+    with pytest.raises(UserError) as caught:
+        find_model(program(), pathtree.profile(), "BirdForCasualLM")
+    assert caught.value.code == "U014" and caught.value.exit_code == 2
+    assert caught.value.hints[0] == "audit path --model BirdForCausalLM"
+    with pytest.raises(UserError) as caught:
+        find_model(program(), pathtree.profile(), "zzzz")
+    assert caught.value.hints == ("audit path --model BirdForCausalLM",)
+
+
+# --- 3 and 4 choices
+
+
+def test_a_registered_factory_leads_to_the_classes_it_may_return() -> None:
+    here = program()
+    function = registered(here, "example.backends.registry", "register", "tiles")
+    assert function is not None and function.name == "tiles"
+    found = Factory(here, SM_120).outcomes(function)
+    assert [(o.name, o.when, o.chosen_at.symbol) for o in found] == [
+        ("WideTiles", ("runner.wide",), "make"),
+        ("Tiles", ("not runner.wide",), "make"),
+    ]
+    assert found[1].place is not None and found[1].place.line == 7
+    assert registered(here, "example.backends.registry", "register", "none") is None
+    assert registered(here, "example.nowhere", "register", "tiles") is None
+
+
+@pytest.mark.parametrize(
+    ("runner", "wanted"),
+    [
+        ("pebble", [("PlainMethod", 1), ("SmallMethod", 2), ("WholeMethod", 2)]),
+        ("rock", [("PlainMethod", 1), ("SmallMethod", 2), ("WholeMethod", 2)]),
+        ("auto", [("PlainMethod", 1), ("WholeMethod", 1)]),
+        (None, [("PlainMethod", 1), ("SmallMethod", 2), ("WholeMethod", 2)]),
+    ],
+)
+def test_the_method_of_an_expert_layer_depends_on_the_runner(
+    runner: str | None, wanted: list[tuple[str, int]]
+) -> None:
+    here = program()
+    row = table_entry(here, "example.methods", "TABLE", "small", SM_120)
+    assert row is not None and row[0].name == "SmallConfig"
+    facts = runner_facts(here, "example.methods", "Runner", ("current",), runner, SM_120)
+    method = row[0].find("method")[1]
+    found = Factory(here, SM_120, layer_facts(("Experts",), facts)).outcomes(method)
+    assert [(o.name, len(o.when)) for o in found] == wanted
+    shown = pathpage.usual(found)
+    assert [o.name for o, _when in shown] == [name for name, _count in wanted[1:]]
+    if runner == "pebble":
+        assert [when for _o, when in shown] == [("self.small",), ("not self.small",)]
+
+
+def test_a_row_that_another_target_adds_is_not_taken() -> None:
+    here = program()
+    assert table_entry(here, "example.methods", "TABLE", "card", SM_120) is not None
+    assert table_entry(here, "example.methods", "TABLE", "card", 0) is None
+    assert table_entry(here, "example.methods", "TABLE", "unheard", SM_120) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("a", "not a"),
+        ("not a", "a"),
+        ("a.b()", "not a.b()"),
+        ("a and b", "not (a and b)"),
+        ("x == 1", "not (x == 1)"),
+    ],
+)
+def test_the_opposite_of_a_condition(text: str, wanted: str) -> None:
+    assert opposite(text) == wanted
+
+
+# --- 2 flags and arguments
+
+
+def test_readers_are_reads_not_messages_comments_or_settings() -> None:
+    here = program()
+    found = readers(here, ["FAST_PATH", "SPARE"])
+    assert [(p.path, p.line, p.symbol) for p in found["FAST_PATH"]] == [("example/uses.py", 3, "")]
+    assert [(p.path, p.line, p.symbol) for p in found["SPARE"]] == [("example/uses.py", 10, "f")]
+    defaults = flag_defaults(here, pathtree.profile(), ["FAST_PATH", "nothing"])
+    assert {name: (d.value, d.place.line if d.place else 0) for name, d in defaults.items()} == {
+        "FAST_PATH": ("True", 26)
+    }
+
+
+def test_arguments_know_their_defaults_where_they_are_declared() -> None:
+    here = program()
+    arguments = Arguments(here, pathtree.profile())
+    assert arguments.get("experts").value == "'auto'"
+    assert arguments.get("nothing").place is None
+    place = arguments.get("transfer").place
+    assert place is not None and (place.path, place.line, place.symbol) == (
+        "example/options.py",
+        13,
+        "Options",
+    )
+    assert symbol_at(here, "example/options.py", 27) == "Options.fit"
+    assert symbol_at(here, "example/options.py", 4) == ""
+
+
+# --- 5 packages
+
+
+def test_dependencies_of_a_project_file_with_lines_and_extras() -> None:
+    found = toml_requirements(pathtree.FILES["pyproject.toml"], "pyproject.toml")
+    assert [(r.name, r.version, r.extra, r.place.line) for r in found] == [
+        ("numpy", None, "", 7),
+        ("torch", "2.9.1", "", 7),
+        ("flash-infer", "0.6.1", "", 8),
+        ("tiles-dsl", None, "", 9),
+        ("cargo-engine", "3", "far", 13),
+    ]
+
+
+def test_dependencies_of_an_installed_copy_end_where_its_description_starts() -> None:
+    text = (
+        "Metadata-Version: 2.4\nName: example\nRequires-Dist: torch==2.9.1\n"
+        'Requires-Dist: Flash_Infer[cu13]==0.6.1; extra == "all"\n\nRequires-Dist: not-this==1\n'
+    )
+    found = header_requirements(text, "x")
+    assert [(r.name, r.version, r.extra, r.place.line) for r in found] == [
+        ("torch", "2.9.1", "", 3),
+        ("flash-infer", "0.6.1", "all", 4),
+    ]
+
+
+def test_pins_are_those_of_the_profile_that_somebody_asks_for() -> None:
+    tree = pathtree.tree()
+    stated = requirements(tree, pathtree.profile(), "")
+    assert [(p.name, p.version, p.extra) for p in pins(stated, pathtree.profile(), ())] == [
+        ("torch", "2.9.1", ""),
+        ("flash-infer", "0.6.1", ""),
+        ("tiles-dsl", None, ""),
+        ("cargo-engine", "3", "far"),
+    ]
+
+
+# --- 6 transfer
+
+
+def test_what_the_transfer_needs_by_hand_and_what_is_checked() -> None:
+    here = program()
+    profile = pathtree.profile()
+    stated = requirements(pathtree.tree(), profile, "")
+    part = disaggregation(here, profile, Arguments(here, profile), stated, None)
+    assert part.transfer.value == "'cargo'"
+    assert [(c.backends, c.place.line, c.place.symbol) for c in part.checks] == [
+        (("cargo",), 31, "Options.check")
+    ]
+    assert [(f.name, f.value) for f in part.flags] == [("SLOW_PATH", "False")]
+    assert [(h.backend, h.install, [(p.line, p.symbol) for p in h.imported_at]) for h in part.by_hand] == [
+        ("zip", "pip install zip-wire", [(3, "connect")])
+    ]
+    assert part.advice == "pip install zip-wire · --transfer zip"
+
+
+# --- the whole
+
+
+def _startup(_program: Any, _model: str) -> Any:
+    """What the start of the small server leaves, written by hand."""
+    workstation = 0b110000000
+    full = 0b111111111
+    pebble = make(tuple("pebble" if workstation >> i & 1 else "auto" for i in range(9)))
+    return SimpleNamespace(
+        arguments={"backend": V("tiles"), "experts": pebble, "quant": V(None), "transfer": V("cargo")},
+        writes=[
+            _event("backend", V("tiles"), 22, full),
+            _event("experts", V("pebble"), 25, workstation),
+        ],
+        env=[
+            _event("FAST_PATH", V(False), 26, workstation, guarded=False),
+            _event("SPARE", V(True), 28, workstation, guarded=True),
+        ],
+        raises=[],
+    )
+
+
+def _event(name: str, value: V, line: int, where: int, **more: bool) -> Any:
+    return SimpleNamespace(
+        name=name,
+        value=value,
+        path="example/options.py",
+        line=line,
+        symbol="Options.fit",
+        may=where,
+        must=where,
+        **more,
+    )
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> Dossier:
+    monkeypatch.setattr(path_module, "run_startup", _startup)
+    return make_dossier()
+
+
+def make_dossier(**options: Any) -> Dossier:
+    given = AuditOptions(
+        targets=("sm_120",),
+        profile=pathtree.profile(),
+        project="example",
+        queries=(),
+        use_cache=False,
+        **options,
+    )
+    return path_module.dossier(pathtree.tree(), "BirdForCausalLM", given)
+
+
+def test_what_the_start_leaves(started: Dossier) -> None:
+    (start,) = started.starts
+    told = {a.name: (a.value, a.default, a.reference, a.source) for a in start.arguments}
+    assert told == {
+        "backend": ("'tiles'", "'auto'", "'tiles'", "start"),
+        "experts": ("'pebble'", "'auto'", "'auto'", "start"),
+        "quant": ("'small'", "None", "'small'", "checkpoint"),
+    }
+    assert [(f.name, f.value, f.overrides, f.only_here, f.default) for f in start.flags] == [
+        ("FAST_PATH", "False", True, True, "True"),
+        ("SPARE", "True", False, True, "False"),
+    ]
+    assert [(p.path, p.line) for p in start.flags[0].readers] == [("example/uses.py", 3)]
+
+
+def test_gates_behind_the_choices(started: Dossier) -> None:
+    (start,) = started.starts
+    (attention,) = start.attention
+    assert attention.value == "'tiles'" and attention.entry is not None and attention.entry.line == 22
+    assert [(n.verdict, n.place.path, n.place.line) for n in attention.gates] == [
+        ("blocked", "example/kernels.py", 9),
+        ("workaround", "example/backends/tiles.py", 9),
+    ]
+    assert start.experts.quantization == "'small'" and start.experts.config is not None
+    assert [o.name for o in start.experts.outcomes] == ["PlainMethod", "SmallMethod", "WholeMethod"]
+    assert [n.place.symbol for n in start.experts.gates] == ["SmallMethod.load", ""]
+
+
+def test_the_json_fits_the_published_schema_and_repeats(started: Dossier) -> None:
+    assert SCHEMA.read_bytes() == pathjson.path_schema()
+    schema = json.loads(SCHEMA.read_bytes())
+    jsonschema.Draft202012Validator.check_schema(schema)
+    data = pathjson.dumps(started)
+    jsonschema.Draft202012Validator(schema).validate(json.loads(data))
+    assert data == pathjson.dumps(make_dossier())
+    wrong = json.loads(data)
+    wrong["starts"][0]["attention"][0]["gates"][0]["verdict"] = "perhaps"
+    assert not jsonschema.Draft202012Validator(schema).is_valid(wrong)
+
+
+def test_one_screen(started: Dossier) -> None:
+    page = drawn(started)
+    lines = page.splitlines()
+    assert max(len(line) for line in lines) <= 80 and len(lines) <= 45
+    for text in (
+        "backend auto → tiles",
+        "experts auto → pebble options.py:25 (sm_100: auto)",
+        "quant small (what the public checkpoint says)",
+        "forced off, whatever you set: FAST_PATH options.py:26",
+        "set on, unless you set it: SPARE options.py:28",
+        "torch 2.9.1",
+        "without InfiniBand: pip install zip-wire · --transfer zip",
+    ):
+        assert text in " ".join(page.split()), text
+    deep = drawn(started, verbose=1)
+    assert len(deep.splitlines()) > len(lines)
+    assert "example/uses.py:3" in deep or "uses.py:3" in deep
+
+
+def drawn(report: Dossier, verbose: int = 0) -> str:
+    import io
+
+    from rich.console import Console
+
+    out = io.StringIO()
+    pathpage.render(report, Console(file=out, width=80, no_color=True), verbose=verbose)
+    return out.getvalue()
+
+
+def test_a_given_argument_wins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(path_module, "run_startup", lambda _p, _m: None)
+    report = make_dossier(assumptions={"arg.experts": "rock"})
+    (start,) = report.starts
+    experts = next(a for a in start.arguments if a.name == "experts")
+    assert (experts.value, experts.source) == ("'rock'", "user")
+
+
+def test_a_profile_without_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    import msgspec
+
+    bare = msgspec.structs.replace(pathtree.profile(), start=None)
+    with pytest.raises(UserError) as caught:
+        path_module.dossier(
+            pathtree.tree(), "BirdForCausalLM", AuditOptions(targets=("sm_120",), profile=bare)
+        )
+    assert caught.value.code == "U015"
+
+
+def test_an_open_value_shows_its_options(started: Dossier) -> None:
+    assert path_module.shown(Unknown(frozenset({"x"}), ("a", "b"))) is None
+    assert path_module.shown("a") == "'a'"
