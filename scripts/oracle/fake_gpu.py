@@ -45,7 +45,7 @@ def install(target: str, *, plain: bool = False) -> None:
     major, minor = capability(target)
     name, gib, sms, smem_block, smem_sm = BOARDS[target]
     if plain:
-        name, gib, sms = "NVIDIA Graphics Device", 64, 100
+        name, gib, sms = "NVIDIA Graphics Device", 24, 100
     memory = gib << 30
     props = types.SimpleNamespace(
         name=name,
