@@ -92,8 +92,17 @@ def _effect_in(wanted: EffectMatch, arms: Sequence[Arm]) -> bool:
     effects = [effect for arm in arms for effect in arm.effects]
     if wanted.nothing:
         return not effects
+    if wanted.gives is not None and not any(_gives(arm, wanted.gives) for arm in arms):
+        return False
     globs = {field: glob for field in _KINDS if (glob := getattr(wanted, field)) is not None}
     return all(any(_effect_is(effect, field, glob) for effect in effects) for field, glob in globs.items())
+
+
+def _gives(arm: Arm, glob: str) -> bool:
+    values = [arm.value] if arm.value is not None else []
+    values += [effect.what for effect in arm.effects if effect.kind == "return"]
+    values += [effect.what.split(" = ", 1)[-1] for effect in arm.effects if effect.kind == "set"]
+    return any(fnmatchcase(value, glob) for value in values)
 
 
 def _effect_is(effect: Effect, field: str, glob: str) -> bool:

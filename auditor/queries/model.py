@@ -52,6 +52,7 @@ class EffectMatch(_Strict, frozen=True):
     returns: str | None = None
     asserts: str | None = None
     disables: str | None = None
+    gives: str | None = None  # the value the arm has, sets or returns: "'plain'"
     nothing: bool = False  # the arm has no effect at all
 
 
