@@ -21,6 +21,16 @@ MODEL = re.compile(r"[A-Z][A-Za-z0-9_]*[a-z][A-Za-z0-9_]*")
 #: What other vendors' back ends are called: never taken by a CUDA build, whatever the conditions say.
 OTHER_VENDORS = frozenset({"aiter", "ascend", "intel_amx", "intel_xpu", "wave", "mps", "xpu"})
 UNSET = "left as it was"
+#: Values that name kernels without any build for 12.x: FlashAttention 3 (8.x, 9.x), FlashAttention 4 and
+#: TensorRT-LLM's generated kernels (10.x), FlashMLA (9.0a, 10.0a, 10.3a).
+NOT_FOR_12 = {
+    "attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla", "trtllm_mha"},
+    "prefill_attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla", "trtllm_mha"},
+    "decode_attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla"},
+    "mm_attention_backend": {"fa3", "fa4"},
+    "moe_runner_backend": {"flashinfer_trtllm", "flashinfer_trtllm_routed"},
+    "fp8_gemm_runner_backend": {"flashinfer_trtllm"},
+}
 DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 
 
@@ -42,7 +52,7 @@ def run(context) -> list[Match]:
             continue
         walk = Walk(context, path, module, symbol, words)
         walk.function(found)
-        out.extend(walk.matches())
+        out.extend(walk.without_kernels() if context.query.id.endswith("without-kernels") else walk.matches())
     return out
 
 
@@ -87,6 +97,7 @@ class Place(NamedTuple):
     models: tuple[str, ...] = ()
     branches: tuple[int, ...] = ()
     closed: bool = False  # a question about the GPU was met: what is below belongs to it
+    when: str = ""  # the innermost condition around it
     refused: frozenset[str] = frozenset()  # targets that an exception has sent away: other queries say so
 
 
@@ -152,6 +163,7 @@ class Walk:
             else:
                 inside = place._replace(branches=(*place.branches, node.lineno))
                 other = place._replace(branches=(*place.branches, -node.lineno))
+        inside = inside._replace(when=_cut(ast.unparse(node.test)))
         if named and not inverse:
             inside = inside._replace(models=named)
         then, _ = self.block(node.body, both(reach, truth), inside)
@@ -258,9 +270,34 @@ class Walk:
                 verdict={t: "fallback" for t in mine},
             )
 
+    def without_kernels(self) -> Iterator[Match]:
+        """Writes that 12.x comes to, of a value that names kernels it does not have."""
+        for write in self.writes:
+            comes = {t for t in self.targets if t.startswith("sm_12") and write.reach[t] != "false"}
+            comes -= write.place.refused
+            if comes and write.value in NOT_FOR_12.get(write.argument, ()):
+                models = write.place.models
+                yield Match(
+                    self.path,
+                    write.line,
+                    self.symbol,
+                    module=self.module,
+                    captures={
+                        "ARGUMENT": write.argument,
+                        "VALUE": write.value,
+                        "MODELS": _short(models) if models else self.symbol,
+                        "WHEN": f" if {write.place.when}" if write.place.when else "",
+                    },
+                    verdict=dict.fromkeys(sorted(comes), "wrong-default"),
+                )
+
 
 def outcome(writes: list[Write], target: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(w.value for w in writes if w.reach[target] != "false"))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 80 else text[:79] + "…"
 
 
 def models_in(node: ast.AST) -> tuple[str, ...]:
