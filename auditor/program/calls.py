@@ -65,7 +65,7 @@ class Calls(Expressions):
     """Name lookup, attribute access and calls."""
 
     world: externals.World
-    hot: Any
+    _through_stars: set[tuple[str, str]]
 
     # -- names -------------------------------------------------------------------------------------
 
@@ -125,21 +125,34 @@ class Calls(Expressions):
         if value is None and module.state == "running":
             value = self.hoisted(module, name)
         if value is None:
-            for star in reversed(module.stars):
-                other = self.module(star)
-                if other is not None and other is not module:
-                    value = self.global_value(other, name)
-                    if value is not None:
-                        return value
-                elif other is None:
-                    return V(External(f"{star}.{name}"))
-            return None
+            if name.startswith("_") or (module.name, name) in self._through_stars:
+                return None
+            self._through_stars.add((module.name, name))
+            try:
+                return self._from_stars(module, name)
+            finally:
+                self._through_stars.discard((module.name, name))
         if type(value.one) is Deferred:
             value = self.force(module, name, value.one)
         if type(value.one) is Pending:
             value = self.resolve(value.one)
             module.globals[name] = value
             return value
+        return self._settled_global(module, name, value)
+
+    def _from_stars(self, module: Any, name: str) -> V | None:
+        """A name that only ``from x import *`` can have brought."""
+        for star in reversed(module.stars):
+            other = self.module(star)
+            if other is None:
+                return None if self.in_tree(star) else V(External(f"{star}.{name}"))
+            if other is not module:
+                value = self.global_value(other, name)
+                if value is not None:
+                    return value
+        return None
+
+    def _settled_global(self, module: Any, name: str, value: V) -> V:
         scalar = value.one
         if isinstance(scalar, (Seq, Map)) and (isinstance(scalar, Map) or scalar.kind in ("list", "set")):
             if module.mutated(name):
@@ -345,7 +358,7 @@ class Calls(Expressions):
         if not open_ or name.startswith("__"):
             return found
         others: list[V] = []
-        for child in self.subclasses(info):
+        for child in self.subclasses(info, name):
             child.load()
             if name in child.functions:
                 function = child.functions[name]

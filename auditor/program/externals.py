@@ -23,13 +23,12 @@ NVML = "pynvml.nvmlDeviceGetCudaComputeCapability"
 TRITON_TARGET = "triton.runtime.driver.active.get_current_target"
 
 #: Roots that make a gate a question about the GPU's architecture, not only about its vendor.
-ARCH_ROOTS = frozenset({CAPABILITY, PROPERTIES, DEVICE_NAME, CUDA_VERSION, NVML, TRITON_TARGET})
+ARCH_ROOTS = frozenset({CAPABILITY, PROPERTIES, CUDA_VERSION, NVML, TRITON_TARGET})
 
 #: Literal texts of which at least one stands in every file that reads an arch root.
 ROOT_WORDS = (
     b"get_device_capability",
     b"get_device_properties",
-    b"get_device_name",
     b"version.cuda",
     b"import version",
     b"ComputeCapability",

@@ -34,11 +34,13 @@ from auditor.program.values import (
     Unknown,
     V,
     all_reasons,
+    is_const,
     join_scalars,
     unknown,
 )
 
 STEPS = 400_000
+_CLASS = re.compile(rb"\nclass[ \t]+(\w+)[ \t]*\(([^)]*)")
 _BOOLS = (True, False)
 
 
@@ -125,7 +127,10 @@ class Program(Flow):
         self._hot_flags: dict[int, tuple[int, bool]] = {}
         self.on_gate: Any = None
         self._forcing: set[int] = set()
-        self._children: dict[int, list[ClassInfo]] = {}
+        self._left_out: dict[str, bool] = {}
+        self._through_stars: set[tuple[str, str]] = set()
+        self._children: dict[tuple[int, str], list[ClassInfo]] = {}
+        self._declared: dict[str, list[tuple[str, str]]] | None = None
         self._index: dict[str, set[str]] | None = None
         self.passed: dict[int, dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
         self.revisit: dict[int, Function] = {}
@@ -179,7 +184,7 @@ class Program(Flow):
 
     def module_recorder(self, module: Module) -> Any:
         """Whether gates at module and class level of a file are wanted."""
-        if self.profile.is_excluded(module.path):
+        if self._excluded(module.path):
             return None
         return self._record_raw
 
@@ -374,10 +379,16 @@ class Program(Flow):
             return
         entry = Learned(name, module, short.rpartition(".")[2], line, kind, value)
         self.learned[name] = entry
-        if self.informative(value) or kind == "attribute":
+        if (self.informative(value) or kind == "attribute") and not self._excluded(module.path):
             self.fresh.append(entry)
         if kind == "function":
             self._learn_aliases(entry)
+
+    def _excluded(self, path: str) -> bool:
+        hit = self._left_out.get(path)
+        if hit is None:
+            hit = self._left_out[path] = bool(self.profile.is_excluded(path))
+        return hit
 
     def _learn_aliases(self, entry: Learned) -> None:
         """Other names of the same module for the same function."""
@@ -392,15 +403,7 @@ class Program(Flow):
     def informative(self, value: V) -> bool:
         """Whether a value can decide something: a constant or a yes/no, not some object or number that
         merely was computed with a device property."""
-        for scalar in value.scalars():
-            if isinstance(scalar, Seq):
-                if any(self.telling(item) for item in scalar.items):
-                    return True
-            elif self.telling(scalar):
-                return True
-            elif isinstance(scalar, Unknown) and any(r.startswith("argument ") for r in scalar.reasons):
-                return True  # a parameter that receives such a value
-        return False
+        return any(_decides(scalar) for scalar in value.scalars())
 
     def worth_calling(self, function: Function, args: list[V], kwargs: dict[str, V]) -> bool:
         """Whether a call is evaluated: cheap when nothing is passed, else only where the GPU is asked."""
@@ -818,11 +821,17 @@ class Program(Flow):
         if outer:
             self.sink, self.seen_nodes = [], set()
         fr = self._entry(function, node, self._record_raw)
-        self.visit_signature_of(function, node)
-        self.block(node.body, fr)
-        self._visit_nested(fr.nested, fr)
-        value = self.result(fr)
-        self._learn_visited(function, node, value, fr)
+        try:
+            self.visit_signature_of(function, node)
+            self.block(node.body, fr)
+            self._visit_nested(fr.nested, fr)
+            value = self.result(fr)
+            self._learn_visited(function, node, value, fr)
+        except RecursionError:
+            self.problems.setdefault(
+                function.module.path,
+                (node.lineno, f"{function.qualname} is nested too deeply to follow; its gates may be missing"),
+            )
         if outer:
             assert self.sink is not None and key is not None
             self._flush(key, self.sink)
@@ -858,8 +867,10 @@ class Program(Flow):
     def _learn_visited(self, function: Function, node: Any, value: V, fr: Frame) -> None:
         if value.roots and function.closure is None and function.name != "<lambda>":
             scalars = value.scalars()
+            if self.passed.get(id(function.segment)) and not self.is_hot(function):
+                return  # what it returns depends on its callers
             method = function.owner is not None and function.kind not in ("staticmethod",)
-            if method and not any(self.telling(s) for s in scalars):
+            if method and not any(_decides(s) for s in scalars):
                 return
             required = len(node.args.args) - len(node.args.defaults) - (1 if method else 0)
             if required <= 0 and not any(d is None for d in node.args.kw_defaults):
@@ -873,7 +884,7 @@ class Program(Flow):
                 function.module,
                 function.qualname,
                 node.lineno,
-                function.kind if function.kind in ("property",) else ("method" if method else "function"),
+                function.kind if function.kind == "property" else ("method" if function.owner else "function"),
                 value,
             )
         if function.owner is not None:
@@ -883,29 +894,56 @@ class Program(Flow):
                     self._summaries.pop(id(function.segment), None)
                     self.stored_attribute(function.owner, name, fr)
 
-    def subclasses(self, info: ClassInfo) -> list[ClassInfo]:
-        """Classes of the tree that derive from a class, found in its file and in files that import it."""
-        found = self._children.get(id(info))
-        if found is None:
-            found = self._children[id(info)] = []
-            declares = re.compile(rf"^[ \t]*class[ \t]+(\w+)\([^)]*\b{re.escape(info.name)}\b", re.M)
-            word = info.name.encode()
-            for path in sorted({info.module.path, *self.index.get(info.module.name, ())}):
-                if word not in self.files[path]:
+    def subclasses(self, info: ClassInfo, member: str) -> list[ClassInfo]:
+        """Classes of the tree that derive from a class and may define a member.
+
+        Class statements are read off the text of all files once; only files that hold such a class and
+        define the member are loaded.
+        """
+        key = (id(info), member)
+        found = self._children.get(key)
+        if found is not None:
+            return found
+        found = self._children[key] = []
+        word = re.escape(member).encode()
+        defines = re.compile(rb"^[ \t]+(?:(?:async[ \t]+)?def[ \t]+" + word + rb"\b|" + word + rb"[ \t]*[:=])", re.M)
+        todo, seen = [info.name], {info.name}
+        declared = self._class_statements()
+        while todo:
+            for name, path in declared.get(todo.pop(), ()):
+                if name not in seen:
+                    seen.add(name)
+                    todo.append(name)
+                if member.encode() not in self.files[path] or not defines.search(self.files[path]):
                     continue
                 module = self.module(self.paths[path])
-                if module is None:
+                value = self.global_value(module, name) if module is not None else None
+                if value is None or not isinstance(value.one, ClassRef):
                     continue
-                for name in declares.findall(module.text):
-                    value = self.global_value(module, name)
-                    if value is None or not isinstance(value.one, ClassRef) or value.one.info is info:
-                        continue
-                    child = value.one.info
-                    if info in child.mro() and child not in found:
-                        found.append(child)
-            for child in list(found):
-                found += [c for c in self.subclasses(child) if c not in found]
+                child = value.one.info
+                if child is not info and child not in found and info in child.mro():
+                    found.append(child)
         return found
+
+    def _class_statements(self) -> dict[str, list[tuple[str, str]]]:
+        """Short name of a base -> (class, path) of every top-level class statement that names it."""
+        if self._declared is None:
+            self._declared = {}
+            for path in self.paths:
+                data = self.files[path]
+                position = data.find(b"\nclass ")
+                while position >= 0:
+                    end = data.find(b":\n", position)
+                    match = _CLASS.match(data, position, end if end > 0 else len(data))
+                    if match is not None:
+                        child = match.group(1).decode("utf-8", "replace")
+                        for base in match.group(2).split(b","):
+                            short = base.split(b"[")[0].split(b".")[-1].strip()
+                            if short and b"=" not in base:
+                                names = self._declared.setdefault(short.decode("utf-8", "replace"), [])
+                                names.append((child, path))
+                    position = data.find(b"\nclass ", position + 1)
+        return self._declared
 
     @property
     def index(self) -> dict[str, set[str]]:
@@ -932,7 +970,7 @@ class Program(Flow):
             rounds += 1
             again, self.revisit = self.revisit, {}
             for function in again.values():
-                if not self.profile.is_excluded(function.module.path):
+                if not self._excluded(function.module.path):
                     self.visit(function, (function.module.path, function.segment.start))
             fresh, self.fresh = self.fresh, []
             wanted: dict[str, set[str]] = {}
@@ -982,6 +1020,8 @@ class Program(Flow):
         if entry.kind in ("attribute", "method", "property", "classmethod"):
             return self._attribute_readers(entry, index)
         found: set[str] = set()
+        if len(entry.short) < 2 or entry.short == "__":
+            return found
         todo = [entry.module.name]
         done = set(todo)
         home = entry.module.path
@@ -989,19 +1029,21 @@ class Program(Flow):
             found.add(home)
         while todo:
             provider = todo.pop()
-            for path in index.get(provider, ()):
-                if path in found:
-                    continue
+            by_name = index.get(f"{provider}.{entry.short}", set())
+            for path in index.get(provider, set()) | by_name:
                 data = self.files[path]
-                star = path.endswith("__init__.py") and b"import *" in data
-                if word in data:
+                star = b"import *" in data
+                if word not in data:
+                    if not (star and path.endswith("__init__.py")):
+                        continue
+                elif path not in found:
                     found.add(path)
-                elif not star:
-                    continue
-                name = self.paths[path]
-                if name not in done:
-                    done.add(name)
-                    todo.append(name)
+                if path in by_name or star:
+                    # the name is bound here too, so files can import it from here
+                    name = self.paths[path]
+                    if name not in done:
+                        done.add(name)
+                        todo.append(name)
         return found
 
     def _attribute_readers(self, entry: Learned, index: dict[str, set[str]]) -> set[str]:
@@ -1024,7 +1066,7 @@ class Program(Flow):
             if module is None:
                 continue
             self.execute(module)
-            if self.profile.is_excluded(path):
+            if self._excluded(path):
                 continue
             if module.aliases:
                 extra = [a for n, a in module.aliases.items() if n in self._hot_words]
@@ -1078,6 +1120,18 @@ class Program(Flow):
             self.visit(function, (path, function.segment.start))
         for inner in info.inner.values():
             self._visit_info(inner, path, pattern)
+
+
+def _decides(scalar: Any) -> bool:
+    if isinstance(scalar, Seq):
+        return any(item is not None and _decides(item) for item in scalar.items)
+    if isinstance(scalar, Unknown):
+        if scalar.truth is not None:
+            return True
+        if scalar.options is not None:
+            return all(is_const(o) for o in scalar.options)
+        return any(r.startswith("argument ") for r in scalar.reasons)  # a parameter that receives such a value
+    return is_const(scalar)
 
 
 def _is_logic(node: ast.expr) -> bool:
