@@ -25,7 +25,15 @@ from auditor.gates.audit import (
 )
 from auditor.gates.discover import Collector, finish
 from auditor.gates.model import VERDICTS, Finding, Gate, Problem, TreeFacts
-from auditor.gates.path_choice import Factory, layer_facts, registered, runner_facts, table_entry
+from auditor.gates.path_choice import (
+    Decide,
+    Factory,
+    argument_facts,
+    layer_facts,
+    registered,
+    runner_facts,
+    table_entry,
+)
 from auditor.gates.path_model import (
     Argument,
     Choice,
@@ -33,6 +41,7 @@ from auditor.gates.path_model import (
     Dossier,
     Flag,
     GateNote,
+    Model,
     Outcome,
     Place,
     Refusal,
@@ -42,15 +51,13 @@ from auditor.gates.path_model import (
 from auditor.gates.path_models import class_place, find_model
 from auditor.gates.path_packages import pins, requirements
 from auditor.gates.path_places import Arguments, flag_defaults, readers
+from auditor.gates.path_reach import Reach
 from auditor.gates.path_transfer import disaggregation
 from auditor.profile import Profile, Start, load_profile
-from auditor.program.imports import imported_modules
 from auditor.program.values import EnumMember, Function, Unknown, V, is_const
 from auditor.trees.base import SourceTree
 
 SCHEMA_VERSION = "1.0"
-#: Imports are followed this far from the class of a backend.
-_HOPS = 2
 #: Verdicts that say that nothing is to be seen.
 _QUIET = ("same", "undecided")
 #: Kinds of gates at which control parts; the others only hand a value on.
@@ -80,7 +87,7 @@ def dossier(
     startup = run_startup(program, model)
     arguments = Arguments(program, profile)
     stated = requirements(tree, profile, root)
-    run = _Run(tree, options, profile, profile.start, root, files, assumptions, arguments, startup, model)
+    run = _Run(tree, options, profile, profile.start, root, files, assumptions, arguments, startup, found)
     starts = []
     gates: list[Gate] = []
     for name in options.targets:
@@ -158,7 +165,7 @@ class _Run:
         assumptions: dict[str, str],
         arguments: Arguments,
         startup: Any,
-        model: str,
+        model: Model,
     ) -> None:
         self.tree = tree
         self.options = options
@@ -170,7 +177,8 @@ class _Run:
         self.arguments = arguments
         self.startup = startup
         self.names = tuple(load_targets())
-        self.checkpoint = dict(start.checkpoints.get(model, {}))
+        self.model = model
+        self.checkpoint = dict(start.checkpoints.get(model.main.name, {}))
 
     # -- arguments ---------------------------------------------------------------------------------
 
@@ -305,12 +313,14 @@ class _Run:
         ]
         findings += [f for f in generic_findings(gates, (target,)) if f.verdict[target] not in _QUIET]
         behind = _Behind(program, self.profile, target, gates, findings)
+        own = (self.model.main, *self.model.classes)
+        parts = {(item.place.path, item.place.symbol.partition(".")[0]) for item in own}
         start = StartOn(
             target=target,
             arguments=self.all_arguments(target),
             flags=self.flags(program, target),
             refusals=self.refusals(target),
-            attention=self.attention(program, behind, target),
+            attention=self.attention(program, behind, target, parts),
             experts=self.experts(program, behind, target),
         )
         return start, list(gates)
@@ -330,31 +340,44 @@ class _Run:
                 out[f"env.{entry.name}"] = str(int(scalar)) if isinstance(scalar, bool) else str(scalar)
         return out
 
-    def attention(self, program: Any, behind: _Behind, target: str) -> tuple[Choice, ...]:
-        """Section 3: one choice for all work, or one each for the parts that have their own backend."""
+    def attention(
+        self, program: Any, behind: _Behind, target: str, parts: set[tuple[str, str]]
+    ) -> tuple[Choice, ...]:
+        """Section 3: one choice for all work, or one each for what has its own backend.
+
+        Gates of the model's own ``parts`` are counted in.
+        """
         spec = self.start.attention
         at = self.names.index(target)
         whole = self.scalar(spec.argument, target)
-        parts: list[tuple[str, Any]] = []
+        chosen: list[tuple[str, Any]] = []
         for name in spec.overrides:
             scalar = self.scalar(name, target)
             if isinstance(scalar, str) and scalar != whole:
-                parts.append((name, scalar))
-        if isinstance(whole, str) or not parts:
-            parts.insert(0, (spec.argument, whole))
+                chosen.append((name, scalar))
+        if isinstance(whole, str) or not chosen:
+            chosen.insert(0, (spec.argument, whole))
         out = []
-        for name, scalar in parts:
+        for name, scalar in chosen:
             entry: Place | None = None
             outcomes: tuple[Outcome, ...] = ()
             if isinstance(scalar, str):
                 function = registered(program, spec.registry.module, spec.registry.symbol, scalar)
                 if function is not None:
                     entry = _function_place(function)
-                    outcomes = Factory(program, at).outcomes(function)
-            files, notes = behind.notes(outcomes, spec.areas)
+                    outcomes = Factory(program, at, self._facts(program, target)).outcomes(function)
+            files, notes = behind.notes(outcomes, spec.areas, parts)
             reference = self.value(name, self.options.reference)
             out.append(Choice(name, shown(scalar), reference, entry, outcomes, files, notes))
         return tuple(out)
+
+    def _facts(self, program: Any, target: str, inner: Decide | None = None) -> Decide:
+        def value(name: str) -> Any:
+            if self.arguments.get(name).place is None:
+                return Unknown(frozenset({f"no argument {name}"}))
+            return self.scalar(name, target)
+
+        return argument_facts(program, value, inner)
 
     def experts(self, program: Any, behind: _Behind, target: str) -> Choice:
         """Section 4."""
@@ -380,7 +403,9 @@ class _Run:
                         runner if isinstance(runner, str) else None,
                         at,
                     )
-                    outcomes = Factory(program, at, layer_facts(spec.layers, facts)).outcomes(method[1])
+                    outcomes = Factory(
+                        program, at, layer_facts(spec.layers, self._facts(program, target, facts))
+                    ).outcomes(method[1])
         files, notes = behind.notes(outcomes, spec.areas)
         return Choice(
             argument=spec.argument,
@@ -411,25 +436,49 @@ class _Behind:
         self.target = target
         self.gates = {gate.id: gate for gate in gates}
         self.findings = findings
+        self.reach = Reach(program, profile)
         self.asked = {f.gate for f in findings if f.query and f.gate}
 
     def notes(
-        self, outcomes: tuple[Outcome, ...], areas: tuple[str, ...]
+        self,
+        outcomes: tuple[Outcome, ...],
+        areas: tuple[str, ...],
+        parts: set[tuple[str, str]] | None = None,
     ) -> tuple[int, tuple[GateNote, ...]]:
-        """How many files lie behind the outcomes, and their gates that go their own way, worst first."""
-        paths = self.files({o.place.path for o in outcomes if o.place is not None}, areas)
-        out = []
+        """In how many files code lies behind the outcomes, and its gates that go their own way.
+
+        Findings of queries come first, then gates by how near they are to the classes, then by verdict.
+        """
+        starts = {(o.place.path, o.place.symbol.partition(".")[0]) for o in outcomes if o.place is not None}
+        starts |= parts or set()
+        reached = self.reach.behind(sorted(starts), areas)
+        near: dict[str, int] = {}
+        for (path, _name), hops in reached.items():
+            near[path] = min(near.get(path, hops), hops)
+        out: list[tuple[int, GateNote]] = []
         for finding in self.findings:
-            if finding.path not in paths or (not finding.query and finding.gate in self.asked):
+            if not finding.query and finding.gate in self.asked:
                 continue
+            top = finding.symbol.partition(".")[0]
+            hop = reached.get((finding.path, top)) if top else near.get(finding.path)
             gate = self.gates.get(finding.gate)
-            if gate is not None and gate.reached.get(self.target) == "false":
+            if hop is None or (gate is not None and gate.reached.get(self.target) == "false"):
                 continue
             if not finding.query and (gate is None or gate.kind not in _PARTING):
                 continue
-            out.append(self.note(finding, gate))
-        out.sort(key=lambda n: (_rank(n.verdict), not n.query, n.area, n.place.path, n.place.line, n.query))
-        return len(paths), tuple(out)
+            out.append((hop, self.note(finding, gate)))
+        out.sort(
+            key=lambda entry: (
+                not entry[1].query,
+                entry[0] > 0,
+                _rank(entry[1].verdict),
+                entry[0],
+                entry[1].place.path,
+                entry[1].place.line,
+                entry[1].query,
+            )
+        )
+        return len(near), tuple(note for _hops, note in out)
 
     def note(self, finding: Finding, gate: Gate | None) -> GateNote:
         truth = gate.truth.get(self.target) if gate is not None else None
@@ -455,29 +504,6 @@ class _Behind:
             fix=finding.fix,
             area=finding.area,
         )
-
-    def files(self, starts: set[str], areas: tuple[str, ...]) -> set[str]:
-        """The files of these classes and what they import within the areas, a few steps far."""
-        names = {name: path for path, name in self.program.paths.items()}
-        package = self.profile.package.encode()
-        reached = set(starts)
-        edge = set(starts)
-        for _ in range(_HOPS):
-            found: set[str] = set()
-            for path in sorted(edge):
-                name = self.program.paths.get(path)
-                if name is None:
-                    continue
-                is_package = path.endswith("__init__.py")
-                for module in imported_modules(self.program.files[path], name, is_package, package):
-                    other = names.get(module)
-                    if other is None or other in reached or self.profile.is_excluded(other):
-                        continue
-                    if self.profile.area(other) in areas:
-                        found.add(other)
-            reached |= found
-            edge = found
-        return reached
 
 
 def _rank(verdict: str) -> int:

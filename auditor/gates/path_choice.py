@@ -39,6 +39,7 @@ class Factory:
         self.program = program
         self.target = target
         self.decide = decide
+        self.depth = 0
 
     def outcomes(self, function: Function) -> tuple[Outcome, ...]:
         """The classes that instances returned by ``function`` may have, in source order, without doubles."""
@@ -94,7 +95,31 @@ class Factory:
                 return known
         value = self.program.ev(test, frame)
         truth = truth_of(value.at(self.target))
+        if truth is None:
+            inlined = self.inlined(test, frame)
+            if isinstance(inlined, bool):
+                return inlined
         return truth if truth is not None else ast.unparse(test)
+
+    def inlined(self, test: ast.expr, frame: Any) -> bool | str | None:
+        """A question that is a function of one ``return`` without parameters, asked in that function."""
+        if not isinstance(test, ast.Call) or test.args or test.keywords or self.depth >= _DEPTH:
+            return None
+        function = self.program.ev(test.func, frame).at(self.target)
+        if not isinstance(function, Function) or function.owner is not None:
+            return None
+        try:
+            node: Any = function.segment.node()
+        except Irregular:
+            return None
+        body = [s for s in node.body if not (isinstance(s, ast.Expr) and isinstance(s.value, ast.Constant))]
+        if len(body) != 1 or not isinstance(body[0], ast.Return) or body[0].value is None:
+            return None
+        self.depth += 1
+        try:
+            return self.truth(body[0].value, self.program._entry(function, node, None))
+        finally:
+            self.depth -= 1
 
 
 def opposite(text: str) -> str:
@@ -338,6 +363,34 @@ def _member(program: Any, module_name: str, symbol: str, value: str | None) -> E
             ):
                 return EnumMember(found.one.info, node.targets[0].id, value)
     return None
+
+
+def argument_facts(program: Any, value: Callable[[str], Any], inner: Decide | None = None) -> Decide:
+    """Answers comparisons of a server argument, wherever the tree keeps it (``get().part.NAME == "x"``).
+
+    ``value`` gives the final value of an argument by name, Unknown where it is none or not known. The
+    evaluator is asked first: this is for objects whose fields it cannot follow.
+    """
+
+    def decide(test: ast.expr, frame: Any) -> bool | None:
+        if inner is not None:
+            known = inner(test, frame)
+            if known is not None:
+                return known
+        if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+            return None
+        left = test.left
+        if not isinstance(left, ast.Attribute) or ast.unparse(left.value) in ("self", "cls"):
+            return None
+        given = value(left.attr)
+        if isinstance(given, Unknown):
+            return None
+        other = program.ev(test.comparators[0], frame)
+        return (
+            None if other.each is not None else truth_of(program.compare_one(test.ops[0], given, other.one))
+        )
+
+    return decide
 
 
 def layer_facts(layers: tuple[str, ...], inner: Decide | None = None) -> Decide:

@@ -103,11 +103,13 @@ class Arguments:
 
     def _take(self, name: str, node: ast.AnnAssign, path: str, symbol: str) -> None:
         value = None if node.value is None else _default(node.value)
-        self._fields.setdefault(name, Setting(name, value, Place(path, node.lineno, symbol)))
+        if self._fields.get(name, Setting(name, None)).place is None:
+            self._fields[name] = Setting(name, value, Place(path, node.lineno, symbol))
 
     def get(self, name: str) -> Setting:
         """The default of an argument as Python writes it, and where it stands."""
         if name not in self._fields:
+            self._fields[name] = Setting(name, None)
             self._search(name)
         return self._fields.get(name, Setting(name, None))
 

@@ -193,7 +193,18 @@ class WideTiles(Tiles):
     pass
 
 
+class HugeTiles(Tiles):
+    pass
+
+
+def is_huge():
+    """Asks the options."""
+    return held().part.backend == "huge"
+
+
 def make(runner):
+    if is_huge():
+        return HugeTiles(runner)
     if runner.wide:
         cls = WideTiles
     else:

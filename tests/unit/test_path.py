@@ -19,6 +19,7 @@ from auditor.gates import path as path_module  # noqa: E402
 from auditor.gates.audit import AuditOptions, build_program, source_files  # noqa: E402
 from auditor.gates.path_choice import (  # noqa: E402
     Factory,
+    argument_facts,
     layer_facts,
     opposite,
     registered,
@@ -96,7 +97,14 @@ def test_a_registered_factory_leads_to_the_classes_it_may_return() -> None:
     here = program()
     function = registered(here, "example.backends.registry", "register", "tiles")
     assert function is not None and function.name == "tiles"
-    found = Factory(here, SM_120).outcomes(function)
+    everything = Factory(here, SM_120).outcomes(function)
+    assert [(o.name, o.when) for o in everything] == [
+        ("HugeTiles", ("is_huge()",)),
+        ("WideTiles", ("not is_huge()", "runner.wide")),
+        ("Tiles", ("not is_huge()", "not runner.wide")),
+    ]
+    facts = argument_facts(here, {"backend": "tiles"}.__getitem__)
+    found = Factory(here, SM_120, facts).outcomes(function)
     assert [(o.name, o.when, o.chosen_at.symbol) for o in found] == [
         ("WideTiles", ("runner.wide",), "make"),
         ("Tiles", ("not runner.wide",), "make"),
@@ -310,8 +318,8 @@ def test_gates_behind_the_choices(started: Dossier) -> None:
     (attention,) = start.attention
     assert attention.value == "'tiles'" and attention.entry is not None and attention.entry.line == 22
     assert [(n.verdict, n.place.path, n.place.line) for n in attention.gates] == [
-        ("blocked", "example/kernels.py", 9),
         ("workaround", "example/backends/tiles.py", 9),
+        ("blocked", "example/kernels.py", 9),
     ]
     assert start.experts.quantization == "'small'" and start.experts.config is not None
     assert [o.name for o in start.experts.outcomes] == ["PlainMethod", "SmallMethod", "WholeMethod"]
