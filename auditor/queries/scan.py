@@ -225,7 +225,7 @@ class _File:
         if found is None:
             return None
         for text in listed(code.contains):
-            found = self._inside(text, node, found)
+            found = self._inside(text, node, found, code.where, module)
             if found is None:
                 return None
         captures = {name: code_of(value) for name, value in sorted(found.items()) if value is not None}
@@ -247,14 +247,29 @@ class _File:
         parsed = self._parsed[key]
         return None if parsed is None else match(text, parsed, bindings)
 
-    def _inside(self, text: str, node: ast.AST, found: dict[str, Any]) -> dict[str, Any] | None:
-        """The bindings with those of the first node inside ``node`` that has the structure ``text``."""
+    def _inside(
+        self,
+        text: str,
+        node: ast.AST,
+        found: dict[str, Any],
+        where: Mapping[str, CaptureMatch],
+        module: str,
+    ) -> dict[str, Any] | None:
+        """The bindings with those of the first node inside ``node`` that has the structure ``text``.
+
+        What ``where`` says about a newly bound name has to hold for that node, else the next one is tried.
+        """
         form = shape(text)
         for inner, _, _ in _walk(node):
-            if inner is not node and form.could_match(inner):
-                bound = self._match(text, form, inner, found)
-                if bound is not None:
-                    return bound
+            if inner is node or not form.could_match(inner):
+                continue
+            bound = self._match(text, form, inner, found)
+            if bound is not None and all(
+                self._holds(value, code_of(value), where[name], module)
+                for name, value in bound.items()
+                if name in where and name not in found and value is not None
+            ):
+                return bound
         return None
 
     def _enclosed(self, text: str, above: _Above | None, found: dict[str, Any]) -> bool:
