@@ -313,8 +313,8 @@ class _Run:
         ]
         findings += [f for f in generic_findings(gates, (target,)) if f.verdict[target] not in _QUIET]
         behind = _Behind(program, self.profile, target, gates, findings)
-        own = (self.model.main, *self.model.classes)
-        parts = {(item.place.path, item.place.symbol.partition(".")[0]) for item in own}
+        own = (self.model.main.place, *(layer.place for layer in self.model.classes))
+        parts = {(place.path, place.symbol.partition(".")[0]) for place in own}
         start = StartOn(
             target=target,
             arguments=self.all_arguments(target),

@@ -198,7 +198,6 @@ class HugeTiles(Tiles):
 
 
 def is_huge():
-    """Asks the options."""
     return held().part.backend == "huge"
 
 
