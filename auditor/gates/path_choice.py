@@ -216,6 +216,14 @@ class _Walk:
             return
         if isinstance(node, ast.Call):
             callee = node.func
+            if isinstance(callee, ast.IfExp):
+                arms = [
+                    ast.copy_location(ast.Call(arm, node.args, node.keywords), node)
+                    for arm in (callee.body, callee.orelse)
+                ]
+                choice = ast.copy_location(ast.IfExp(callee.test, *arms), node)
+                self.value(choice, when, line, hops + 1)
+                return
             if isinstance(callee, ast.Name) and callee.id in self.bound and hops < 8:
                 for value, under in self.bound[callee.id]:
                     extra = tuple(word for word in under if word not in when)

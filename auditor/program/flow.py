@@ -33,7 +33,7 @@ from auditor.program.values import (
     unknown,
 )
 
-_IMPORT_ERRORS = frozenset({"ImportError", "ModuleNotFoundError", "Exception", "BaseException"})
+_SIMPLE = (ast.Assign, ast.AugAssign, ast.Expr)
 
 
 def assigned_names(body: list[ast.stmt]) -> set[str]:
@@ -104,7 +104,43 @@ class Flow(Calls):
             if not fr.may and fr.recorder is None:
                 return
             fr.statement = (body, i)
+            if fr.text is not None and isinstance(statement, _SIMPLE) and self._beside(statement, fr):
+                continue
             self._stmt[type(statement)](statement, fr)
+
+    hot_pattern: Callable[[], Any]
+
+    def _beside(self, node: Any, fr: Frame) -> bool:
+        """Pass over a plain statement that cannot have to do with the GPU: it calls something with
+        arguments and neither its text nor its names lead to a root. What it binds is unknown."""
+        value = node.value
+        if isinstance(value, (ast.Await, ast.Starred)):
+            value = value.value
+        if not (
+            (isinstance(value, ast.Call) and (value.args or value.keywords))
+            or isinstance(value, (ast.Subscript, ast.BinOp, ast.ListComp, ast.DictComp))
+        ):
+            return False
+        first, lines = fr.text  # type: ignore[misc]
+        text = "\n".join(lines[node.lineno - first : (node.end_lineno or node.lineno) - first + 1])
+        if self.hot_pattern().search(text) is not None:
+            return False
+        frame: Frame | None = fr
+        while frame is not None:
+            if any(name in text for name in frame.marked):
+                return False
+            frame = frame.parent
+        fr.raises += 1
+        for key in [k for k in fr.env if "." in k]:
+            if key.split(".", 1)[0] in text:
+                del fr.env[key]
+        if isinstance(node, ast.Expr):
+            return True
+        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
+            name = dotted(target)
+            self.assign(target, V(unknown(f"value {name or short(target, 30)}")), fr, node)
+        return True
 
     def _pass(self, node: Any, fr: Frame) -> None:
         return
@@ -167,6 +203,8 @@ class Flow(Calls):
                 return
             self._havoc(key, fr)
             fr.env[key] = value
+            if value.roots:
+                fr.marked.add(key)
             if fr.this is not None and key.startswith(fr.this + ".") and key.count(".") == 1:
                 self._write_field(target.attr, value, fr)
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -194,6 +232,8 @@ class Flow(Calls):
     def _bind(self, name: str, value: V, fr: Frame, node: ast.AST) -> None:
         self._havoc(name, fr)
         fr.env[name] = value
+        if value.roots:
+            fr.marked.add(name)
         if fr.kind == "module":
             line = getattr(node, "lineno", 1)
             fr.module.places.setdefault(name, (line, "constant"))

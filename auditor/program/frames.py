@@ -39,6 +39,8 @@ class Frame:
         "fields",
         "statement",
         "effects",
+        "text",
+        "marked",
     )
 
     def __init__(
@@ -76,6 +78,8 @@ class Frame:
         self.writes: dict[str, V] = {}
         self.fields: dict[str, V] | None = None  # attributes of the object a constructor is building
         self.statement: Any = None  # (block, index) of the statement being run
+        self.text: tuple[int, list[str]] | None = None  # (first line, lines) of a function that is visited
+        self.marked: set[str] = set()  # local names that were bound to a value with roots
         self.effects: dict[tuple[str, str], V] = {}  # module globals that called functions have set
 
     def control(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

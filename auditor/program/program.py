@@ -40,6 +40,7 @@ from auditor.program.values import (
 )
 
 STEPS = 400_000
+SHORT = 1200  # bytes of source of a function that is likely a predicate rather than work
 _CLASS = re.compile(rb"\nclass[ \t]+(\w+)[ \t]*\(([^)]*)")
 _BOOLS = (True, False)
 
@@ -127,6 +128,7 @@ class Program(Flow):
         self._hot_flags: dict[int, tuple[int, bool]] = {}
         self.on_gate: Any = None
         self._forcing: set[int] = set()
+        self._later: dict[tuple[str, Any], Function] = {}
         self._left_out: dict[str, bool] = {}
         self._through_stars: set[tuple[str, str]] = set()
         self._children: dict[tuple[int, str], list[ClassInfo]] = {}
@@ -431,13 +433,18 @@ class Program(Flow):
         if not text:
             text = ast.unparse(function.segment.node())
             function.segment.text = text
+        hot = self.hot_pattern().search(text) is not None
+        self._hot_flags[key] = (version, hot)
+        return hot
+
+    def hot_pattern(self) -> re.Pattern[str]:  # type: ignore[override]
+        """What the text of code that leads to a root contains: a root word or a learned name."""
+        version = len(self._hot_words)
         if self._hot_text is None or self._hot_version != version:
             words = sorted(self._hot_words) + [w.decode() for w in externals.ROOT_WORDS]
             self._hot_text = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b")
             self._hot_version = version
-        hot = self._hot_text.search(text) is not None
-        self._hot_flags[key] = (version, hot)
-        return hot
+        return self._hot_text
 
     _hot_version = -1
 
@@ -821,6 +828,11 @@ class Program(Flow):
         if outer:
             self.sink, self.seen_nodes = [], set()
         fr = self._entry(function, node, self._record_raw)
+        if function.segment.text:
+            fr.text = (function.segment.start, function.segment.text.split("\n"))
+        elif function.closure is not None:
+            fr.text = function.closure.text
+        fr.marked.update(self.passed.get(id(function.segment), ()))
         try:
             self.visit_signature_of(function, node)
             self.block(node.body, fr)
@@ -966,12 +978,19 @@ class Program(Flow):
         self._round({path: pattern for path in first})
         del words
         rounds = 0
-        while (self.fresh or self.revisit) and rounds < 30:
+        while (self.fresh or self.revisit or self._later) and rounds < 60:
             rounds += 1
-            again, self.revisit = self.revisit, {}
-            for function in again.values():
+            for function in self.revisit.values():
                 if not self._excluded(function.module.path):
-                    self.visit(function, (function.module.path, function.segment.start))
+                    self._later[(function.module.path, function.segment.start)] = function
+            self.revisit = {}
+            if not self.fresh:
+                # all names that short functions and constants carry are known: now the long ones
+                later, self._later = self._later, {}
+                for key, function in later.items():
+                    self.visit(function, key)
+                    if function.segment.text:
+                        function.segment.forget()
             fresh, self.fresh = self.fresh, []
             wanted: dict[str, set[str]] = {}
             for entry in fresh:
@@ -1084,7 +1103,7 @@ class Program(Flow):
                     function = value.one if value is not None else None
                     if not isinstance(function, Function) or function.segment is not segment:
                         function = Function(module, segment.name, segment.name, segment, None, None)
-                    self.visit(function, (path, segment.start))
+                    self._visit_in_turn(function, (path, segment.start))
                 elif segment.kind == "class":
                     self._visit_class(module, path, segment, pattern)
             nested = self._module_nested.pop(name, None)
@@ -1095,6 +1114,13 @@ class Program(Flow):
                 self._visit_nested(nested, frame)
                 self._flush(("nested", name), self.sink)
                 self.sink, self.seen_nodes = saved
+
+    def _visit_in_turn(self, function: Function, key: tuple[str, Any]) -> None:
+        """Short functions are visited at once, long ones when no more names are learned from short ones."""
+        if len(function.segment.text) > SHORT or not function.segment.text:
+            self._later[key] = function
+        else:
+            self.visit(function, key)
 
     def _visit_class(self, module: Module, path: str, segment: Segment, pattern: re.Pattern[str]) -> None:
         value = module.globals.get(segment.name)
@@ -1117,7 +1143,7 @@ class Program(Flow):
         for function in list(info.functions.values()):
             if function.segment.text and not pattern.search(function.segment.text):
                 continue
-            self.visit(function, (path, function.segment.start))
+            self._visit_in_turn(function, (path, function.segment.start))
         for inner in info.inner.values():
             self._visit_info(inner, path, pattern)
 
