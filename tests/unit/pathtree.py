@@ -193,6 +193,10 @@ class WideTiles(Tiles):
     pass
 
 
+class FlatTiles(Tiles):
+    pass
+
+
 class HugeTiles(Tiles):
     pass
 
@@ -207,7 +211,7 @@ def make(runner):
     if runner.wide:
         cls = WideTiles
     else:
-        cls = Tiles
+        cls = FlatTiles if runner.flat else Tiles
     return cls(runner)
 """
 

@@ -101,15 +101,17 @@ def test_a_registered_factory_leads_to_the_classes_it_may_return() -> None:
     assert [(o.name, o.when) for o in everything] == [
         ("HugeTiles", ("is_huge()",)),
         ("WideTiles", ("not is_huge()", "runner.wide")),
-        ("Tiles", ("not is_huge()", "not runner.wide")),
+        ("FlatTiles", ("not is_huge()", "not runner.wide", "runner.flat")),
+        ("Tiles", ("not is_huge()", "not runner.wide", "not runner.flat")),
     ]
     facts = argument_facts(here, {"backend": "tiles"}.__getitem__)
     found = Factory(here, SM_120, facts).outcomes(function)
     assert [(o.name, o.when, o.chosen_at.symbol) for o in found] == [
         ("WideTiles", ("runner.wide",), "make"),
-        ("Tiles", ("not runner.wide",), "make"),
+        ("FlatTiles", ("not runner.wide", "runner.flat"), "make"),
+        ("Tiles", ("not runner.wide", "not runner.flat"), "make"),
     ]
-    assert found[1].place is not None and found[1].place.line == 7
+    assert found[2].place is not None and found[2].place.line == 7
     assert registered(here, "example.backends.registry", "register", "none") is None
     assert registered(here, "example.nowhere", "register", "tiles") is None
 
