@@ -42,7 +42,8 @@ ACTION = re.compile(
     r"process|_cls|batch_invariant|git_|transport|benchmark|logger|session|workspace|handle|group|rank|lscpu|numa|cpu|allocator"
 )
 SKIP = re.compile(
-    r"\.(third_party|test|benchmark|bench_\w+|eval|cli|launch_server)(\.|$)|__main__|\.tools\.|^sglang\.(test|check_env)"
+    r"\.(third_party|test|benchmark|bench_\w+|eval|cli|launch_server)(\.|$)|__main__|\.tools\.|^sglang\.(test|check_env)|"
+    r"^sglang\.multimodal_gen\.(apps|configs|runtime\.(models|loader|pipelines|pipelines_core|entrypoints|managers))\."
 )
 #: Text that may be written down: words and flags, not sentences and not paths.
 SHORT = re.compile(r"[\w.+=:,<>-]{0,60}")
