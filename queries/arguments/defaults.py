@@ -98,6 +98,7 @@ class Place(NamedTuple):
     branches: tuple[int, ...] = ()
     closed: bool = False  # a question about the GPU was met: what is below belongs to it
     when: str = ""  # the innermost condition around it
+    facts: tuple[tuple[str, frozenset[object]], ...] = ()  # name compared above it, with which constants
     refused: frozenset[str] = frozenset()  # targets that an exception has sent away: other queries say so
 
 
@@ -131,6 +132,7 @@ class Walk:
         self.locals: dict[str, list[tuple[str, dict[str, str]]]] = {}
         self.aliases: dict[str, str] = {}  # local that was read from an argument, and is written in its stead
         self.writes: list[Write] = []
+        self.calls: dict[str, tuple[str, ...]] = {}  # function that is called for some models only
         name = symbol.rsplit(".", 1)[-1]
         self.returns = next((word for word in words if name.endswith(f"default_{word}")), None)
 
@@ -163,7 +165,9 @@ class Walk:
             else:
                 inside = place._replace(branches=(*place.branches, node.lineno))
                 other = place._replace(branches=(*place.branches, -node.lineno))
-        inside = inside._replace(when=_cut(ast.unparse(node.test)))
+        inside = inside._replace(
+            when=_cut(ast.unparse(node.test)), facts=(*place.facts, *facts_in(node.test))
+        )
         if named and not inverse:
             inside = inside._replace(models=named)
         then, _ = self.block(node.body, both(reach, truth), inside)
@@ -192,6 +196,9 @@ class Walk:
                     pairs = list(zip(target.elts, node.value.elts, strict=False))
                 for left, right in pairs:
                     self.assign(left, right, node.lineno, reach, place)
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and place.models:
+                self.calls.setdefault(inner.func.id, place.models)
         if isinstance(node, ast.Return) and node.value is not None and self.returns:
             self.write(self.returns, node.value, node.lineno, reach, place)
         if isinstance(node, (ast.Return, ast.Expr, ast.Assign)) and node.value is not None:
@@ -296,6 +303,24 @@ def outcome(writes: list[Write], target: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(w.value for w in writes if w.reach[target] != "false"))
 
 
+def facts_in(test: ast.expr) -> tuple[tuple[str, frozenset[object]], ...]:
+    """What holds for names inside a branch: ``a.x == "auto"``, ``x in ("a", "b")`` and ``x is None``."""
+    parts = test.values if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) else [test]
+    out: list[tuple[str, frozenset[object]]] = []
+    for part in parts:
+        if isinstance(part, ast.BoolOp) and isinstance(part.op, ast.And):
+            out += facts_in(part)
+        if not isinstance(part, ast.Compare) or len(part.ops) != 1:
+            continue
+        left, right = part.left, part.comparators[0]
+        name = left.attr if isinstance(left, ast.Attribute) else left.id if isinstance(left, ast.Name) else ""
+        if isinstance(part.ops[0], (ast.Eq, ast.Is)) and isinstance(right, ast.Constant):
+            out.append((name, frozenset({right.value})))
+        elif isinstance(part.ops[0], ast.In) and isinstance(right, (ast.List, ast.Tuple, ast.Set)):
+            out.append((name, frozenset(n.value for n in right.elts if isinstance(n, ast.Constant))))
+    return tuple(fact for fact in out if fact[0])
+
+
 def _cut(text: str) -> str:
     return text if len(text) <= 80 else text[:79] + "…"
 
@@ -303,7 +328,19 @@ def _cut(text: str) -> str:
 def models_in(node: ast.AST) -> tuple[str, ...]:
     """The names of architectures among the strings of an expression."""
     strings = (n.value for n in ast.walk(node) if isinstance(n, ast.Constant) and isinstance(n.value, str))
-    return tuple(dict.fromkeys(text for text in strings if MODEL.fullmatch(text)))
+    named = tuple(dict.fromkeys(text for text in strings if MODEL.fullmatch(text)))
+    if named:
+        return named
+    # "architecture in SOME_LIST": the list has no strings here, so its own name stands for them
+    lists = [
+        part.comparators[0].id
+        for part in ast.walk(node)
+        if isinstance(part, ast.Compare)
+        and isinstance(part.comparators[0], ast.Name)
+        and isinstance(part.ops[0], (ast.In, ast.NotIn))
+        and "arch" in ast.unparse(part.left).lower()
+    ]
+    return tuple(dict.fromkeys(lists))
 
 
 def _short(models: tuple[str, ...]) -> str:
