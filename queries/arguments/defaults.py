@@ -157,7 +157,12 @@ class Walk:
     def branch(self, node: ast.If, reach, place: Place) -> tuple[dict[str, str], Place]:
         truth = self.truth(node.test, node.lineno)
         named = models_in(node.test)
-        inverse = bool(named) and any(isinstance(n, (ast.NotEq, ast.NotIn)) for n in ast.walk(node.test))
+        inverse = any(
+            isinstance(part, ast.Compare)
+            and isinstance(part.ops[0], (ast.NotEq, ast.NotIn))
+            and models_in(part)
+            for part in ast.walk(node.test)
+        )
         inside = other = place
         if not place.closed:
             if len(set(truth.values())) > 1:
