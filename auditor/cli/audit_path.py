@@ -71,7 +71,8 @@ def exit_code(report: Dossier, fail_on: tuple[str, ...]) -> int:
     if report.problems:
         return EXIT_INPUT
     wanted = set(fail_on)
-    verdicts = {note.verdict for s in report.starts for c in (*s.attention, s.experts) for note in c.gates}
+    choices = [c for start in report.starts for c in (*start.attention, start.experts) if c is not None]
+    verdicts = {note.verdict for choice in choices for note in choice.gates}
     if any(flag.overrides and flag.surely for start in report.starts for flag in start.flags):
         verdicts.add("env-forced")
     if any(refusal.surely for start in report.starts for refusal in start.refusals):

@@ -379,9 +379,12 @@ class _Run:
 
         return argument_facts(program, value, inner)
 
-    def experts(self, program: Any, behind: _Behind, target: str) -> Choice:
+    def experts(self, program: Any, behind: _Behind, target: str) -> Choice | None:
         """Section 4."""
         spec = self.start.experts
+        built = self.model.layers
+        if not any(layer.name in spec.layers or layer.area == spec.areas[0] for layer in built):
+            return None
         at = self.names.index(target)
         runner = self.scalar(spec.argument, target)
         quantization = self.scalar(spec.quantization, target)

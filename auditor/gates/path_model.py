@@ -24,6 +24,7 @@ class Layer(msgspec.Struct, frozen=True, omit_defaults=True):
     place: Place
     built_by: str  # class of the model
     built_at: Place
+    area: str = ""
 
 
 class ModelClass(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -129,14 +130,14 @@ class Choice(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Pin(msgspec.Struct, frozen=True, omit_defaults=True):
-    """5: a dependency as the project's metadata states it. ``gates`` counts those that depend on it."""
+    """5: a dependency as the project's metadata states it, and the gates that depend on its presence."""
 
     name: str
     requirement: str | None  # None: in no dependency list
     version: str | None  # where exactly one is allowed
     place: Place | None
     extra: str = ""
-    gates: int = 0
+    gates: tuple[Place, ...] = ()
 
 
 class DeviceCheck(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -181,7 +182,7 @@ class StartOn(msgspec.Struct, frozen=True, omit_defaults=True):
     flags: tuple[Flag, ...]
     refusals: tuple[Refusal, ...]
     attention: tuple[Choice, ...]
-    experts: Choice
+    experts: Choice | None  # None where the model builds no expert layers
 
 
 class Dossier(msgspec.Struct, frozen=True):

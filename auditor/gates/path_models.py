@@ -213,7 +213,8 @@ def _layers(
             continue
         seen.add(info.fullname)
         for built, where in _built(info, program):
-            layer = Layer(built.name, class_place(built), info.name, where)
+            place = class_place(built)
+            layer = Layer(built.name, place, info.name, where, profile.area(place.path))
             if not inside.match(profile.below_root(built.module.path)):
                 if _is_layer(built):
                     layers.setdefault(built.fullname, layer)
@@ -221,7 +222,12 @@ def _layers(
                 own[built.fullname] = layer
                 if depth < _DEPTH:
                     queue.append((built, depth + 1))
-    return tuple(layers.values()), tuple(own.values())
+    # What the start chooses a backend for comes first; the rest keeps the order in which it is built.
+    start_areas = (
+        {*profile.start.attention.areas, *profile.start.experts.areas} if profile.start is not None else set()
+    )
+    ordered = sorted(layers.values(), key=lambda layer: layer.area not in start_areas)
+    return tuple(ordered), tuple(own.values())
 
 
 def _is_layer(info: ClassInfo) -> bool:

@@ -129,10 +129,10 @@ def pins(stated: list[Requirement], profile: Profile, gates: Iterable[Gate]) -> 
     start = profile.start
     if start is None:
         return ()
-    hanging: dict[str, int] = {}
+    hanging: dict[str, list[Place]] = {}
     for gate in gates:
         for top in {r.split(" ")[0][4:].split(".")[0] for r in gate.unknown_because if r.startswith("dep.")}:
-            hanging[top] = hanging.get(top, 0) + 1
+            hanging.setdefault(top, []).append(Place(gate.path, gate.line, gate.symbol))
     by_name: dict[str, list[Requirement]] = {}
     for item in stated:
         by_name.setdefault(item.name, []).append(item)
@@ -141,12 +141,13 @@ def pins(stated: list[Requirement], profile: Profile, gates: Iterable[Gate]) -> 
     covered = {module for p in start.packages if normal_name(p.name) in asked for module in p.modules}
     for package in start.packages:
         found = by_name.get(normal_name(package.name), [])
-        count = sum(hanging.get(module, 0) for module in package.modules)
+        places = {(p.path, p.line): p for module in package.modules for p in hanging.get(module, ())}
+        depending = tuple(places[key] for key in sorted(places))
         plain = [r for r in found if not r.extra] or found
         if plain:
             best = plain[0]
-            out.append(Pin(package.name, best.text, best.version, best.place, best.extra, count))
-        elif count and not set(package.modules) & covered:
-            out.append(Pin(package.name, None, None, None, "", count))
+            out.append(Pin(package.name, best.text, best.version, best.place, best.extra, depending))
+        elif depending and not set(package.modules) & covered:
+            out.append(Pin(package.name, None, None, None, "", depending))
             covered |= set(package.modules)
     return tuple(out)

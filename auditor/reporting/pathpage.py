@@ -31,6 +31,8 @@ _INDENT = 14
 #: Lines of gates behind a choice on the first screen.
 _NOTES = 4
 _LAYERS = 8
+#: Gates that depend on a package, listed with -v; twice lists all.
+_GATES = 8
 
 
 def render(
@@ -245,6 +247,9 @@ class _Writer:
     def experts(self, start: StartOn) -> None:
         choice = start.experts
         label = self._label("4 experts", start)
+        if choice is None:
+            self.row(label, "the model builds no expert layers")
+            return
         quantization = _plain(choice.quantization) if choice.quantization else "not settled"
         config = f" → {choice.config.name}" if choice.config is not None else ""
         self.row(label, f"quantization {quantization}{config} · {self._choice(choice)}")
@@ -334,9 +339,18 @@ class _Writer:
         if free:
             self.more("in no dependency list, though gates ask for it: " + ", ".join(p.name for p in free))
         for pin in pins:
-            gates = f"; {pin.gates} gate{'' if pin.gates == 1 else 's'} depend on it" if pin.gates else ""
             extra = f" (extra {pin.extra})" if pin.extra else ""
-            self.deep(f"{pin.requirement or pin.name}{extra}  {self.full(pin.place)}{gates}")
+            self.deep(f"{pin.requirement or pin.name}{extra}  {self.full(pin.place)}")
+            if pin.gates:
+                shown_gates = pin.gates if self.verbose > 1 else pin.gates[:_GATES]
+                rest = (
+                    f", … {len(pin.gates) - len(shown_gates)} more"
+                    if len(shown_gates) < len(pin.gates)
+                    else ""
+                )
+                listed = ", ".join(self.at(place) for place in shown_gates)
+                asks = "gates ask" if len(pin.gates) > 1 else "gate asks"
+                self.deep(f"  {len(pin.gates)} {asks} for it: {listed}{rest}")
 
     def disaggregation(self) -> None:
         part = self.report.disaggregation

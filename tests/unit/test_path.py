@@ -323,7 +323,8 @@ def test_gates_behind_the_choices(started: Dossier) -> None:
         ("workaround", "example/backends/tiles.py", 9),
         ("blocked", "example/kernels.py", 9),
     ]
-    assert start.experts.quantization == "'small'" and start.experts.config is not None
+    assert start.experts is not None and start.experts.quantization == "'small'"
+    assert start.experts.config is not None
     assert [o.name for o in start.experts.outcomes] == ["PlainMethod", "SmallMethod", "WholeMethod"]
     assert [n.place.symbol for n in start.experts.gates] == ["SmallMethod.load", ""]
 
@@ -391,3 +392,41 @@ def test_a_profile_without_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_open_value_shows_its_options(started: Dossier) -> None:
     assert path_module.shown(Unknown(frozenset({"x"}), ("a", "b"))) is None
     assert path_module.shown("a") == "'a'"
+
+
+# --- the command
+
+
+@pytest.fixture
+def audit(monkeypatch: pytest.MonkeyPatch) -> Any:
+    from contextlib import contextmanager
+
+    from auditor.cli import audit_path, groups
+    from auditor.cli.clickrun import run
+
+    @contextmanager
+    def opened(_request: Any) -> Any:
+        yield pathtree.tree()
+
+    monkeypatch.setattr(audit_path, "opened", opened)
+    monkeypatch.setattr(path_module, "load_profile", lambda _name: pathtree.profile())
+    monkeypatch.setattr(path_module, "query_findings", lambda *_a: [])
+    monkeypatch.setattr(path_module, "run_startup", _startup)
+    return lambda *words: run(groups.audit, "audit", ["path", *words])
+
+
+def test_the_command_prints_json_and_says_by_its_code_what_it_found(
+    audit: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert audit("--model", "BirdForCausalLM", "--format", "json", "-q") == 0
+    data = json.loads(capsys.readouterr().out)
+    assert data["$schema"] == pathjson.SCHEMA_ID and data["starts"][0]["target"] == "sm_120"
+    assert audit("--model", "BirdForCausalLM", "-q", "--fail-on", "env-forced") == 1
+    assert "forced off" in capsys.readouterr().out
+    target = tmp_path / "page.txt"
+    words = ("--target", "sm_90,sm_121", "--output", str(target), "-q", "--fail-on", "env-forced")
+    assert audit("--model", "BirdForCausalLM", *words) == 1
+    page = target.read_text()
+    assert "2 arguments 90" in page and "3 attention 121" in page
+    assert audit("--model", "BrdForCausalLM") == 2
+    assert "help: audit path --model BirdForCausalLM" in capsys.readouterr().err
