@@ -361,11 +361,7 @@ class Flow(Calls):
 
     def _loop(self, node: Any, target: ast.expr | None, fr: Frame, test: ast.expr | None) -> None:
         for name in sorted(assigned_names(node.body)):
-            self._havoc(name, fr)
-            if fr.kind != "function" or name in fr.env or "." in name:
-                fr.env[name] = V(unknown(f"loop {name}"))
-            else:
-                fr.env[name] = V(unknown(f"loop {name}"))
+            self.forget_in_loop(name, fr)
         before = dict(fr.env)
         state = fr.may, fr.must, fr.stay
         if target is not None:
@@ -392,6 +388,11 @@ class Flow(Calls):
         fr.recorder = recorder
         fr.env = self._merge(fr.may or self.full, before, fr.may or self.full, after, marker, fr)
         self.block(node.orelse, fr)
+
+    def forget_in_loop(self, name: str, fr: Frame) -> None:
+        """A name or attribute path that a loop body binds: its value is open from the first round on."""
+        self._havoc(name, fr)
+        fr.env[name] = V(unknown(f"loop {name}"))
 
     def _match(self, node: ast.Match, fr: Frame) -> None:
         subject = self.ev(node.subject, fr)
