@@ -111,6 +111,10 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     packages: tuple[Package, ...]
     metadata: tuple[str, ...]  # files with the dependencies: below a root, or at the top of a wheel
     checkpoints: dict[str, dict[str, str]] = {}  # model class -> arguments that its public checkpoint implies
+    given: dict[str, str] = {}  # arguments that no start is without; any fitting value will do
+    entries: tuple[str, ...] = ()  # methods of the arguments that settle them, besides the constructor
+    setters: tuple[str, ...] = ()  # functions whose keywords are recorded as decisions about the arguments
+    views: tuple[str, ...] = ()  # functions and classes that hand out the arguments as decided so far
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):

@@ -54,7 +54,8 @@ from auditor.gates.path_places import Arguments, flag_defaults, readers
 from auditor.gates.path_reach import Reach
 from auditor.gates.path_transfer import disaggregation
 from auditor.profile import Profile, Start, load_profile
-from auditor.program.values import EnumMember, Function, Unknown, V, is_const
+from auditor.program.startup import Startup, run_startup
+from auditor.program.values import EnumMember, Function, Unknown, is_const
 from auditor.trees.base import SourceTree
 
 SCHEMA_VERSION = "1.0"
@@ -82,7 +83,8 @@ def dossier(
         )
     root, files, problems = source_files(tree, profile)
     assumptions = {**options.assumptions, "model": model}
-    program = build_program(files, root, profile, assumptions, True)
+    given = {f"arg.{name}": value for name, value in profile.start.given.items()}
+    program = build_program(files, root, profile, {**given, **assumptions}, True)
     found = find_model(program, profile, model)
     startup = run_startup(program, model)
     arguments = Arguments(program, profile)
@@ -123,17 +125,6 @@ def dossier(
     )
 
 
-def run_startup(program: Any, model: str) -> Any:
-    """What the start of the server leaves behind; None where this version cannot run it."""
-    import importlib
-
-    try:
-        module = importlib.import_module("auditor.program.startup")
-    except ModuleNotFoundError:
-        return None
-    return module.run_startup(program, model)
-
-
 def _transfer(
     program: Any, profile: Profile, arguments: Arguments, stated: list[Any], chosen: str | None
 ) -> Disaggregation:
@@ -164,7 +155,7 @@ class _Run:
         files: dict[str, bytes],
         assumptions: dict[str, str],
         arguments: Arguments,
-        startup: Any,
+        startup: Startup,
         model: Model,
     ) -> None:
         self.tree = tree
@@ -185,7 +176,7 @@ class _Run:
     def scalar(self, name: str, target: str) -> Any:
         """The final value of an argument on a target; Unknown without reasons where it is not tracked."""
         given = self.assumptions.get(f"arg.{name}")
-        value: V | None = self.startup.arguments.get(name) if self.startup is not None else None
+        value = self.startup.arguments.get(name)
         if value is not None:
             scalar = value.at(self.names.index(target))
             if scalar is None and name in self.checkpoint and given is None:
@@ -209,7 +200,7 @@ class _Run:
         at = self.names.index(target)
         scalar = self.scalar(name, target)
         writes = []
-        for write in self.startup.writes if self.startup is not None else ():
+        for write in self.startup.writes:
             if write.name == name and write.may >> at & 1:
                 text = shown(write.value.at(at))
                 writes.append(
@@ -240,15 +231,14 @@ class _Run:
             default_at=default.place,
             writes=tuple(writes),
             source=source,  # type: ignore[arg-type]
+            listed=name in self.start.arguments,
         )
 
     def all_arguments(self, target: str) -> tuple[Argument, ...]:
         """Those of the profile that the tree has, then every other one that the start changes here."""
         at = self.names.index(target)
         listed = [n for n in self.start.arguments if self.arguments.get(n).place is not None]
-        written = sorted(
-            {w.name for w in (self.startup.writes if self.startup is not None else ()) if w.may >> at & 1}
-        )
+        written = sorted({w.name for w in self.startup.writes if w.may >> at & 1})
         names = [*listed, *(n for n in written if n not in listed)]
         return tuple(self.argument(name, target) for name in names)
 
@@ -256,10 +246,14 @@ class _Run:
 
     def flags(self, program: Any, target: str) -> tuple[Flag, ...]:
         """Environment flags that the start sets on this target, in the order in which it does."""
-        if self.startup is None:
-            return ()
         at, reference = self.names.index(target), self.names.index(self.options.reference)
-        here = [e for e in self.startup.env if e.may >> at & 1]
+        declared = {symbol.module for symbol in self.profile.flags}
+        here = [
+            e
+            for e in self.startup.env
+            # Code that declares the flags may set one while it is read; that is no decision of the start.
+            if e.may >> at & 1 and program.paths.get(e.path) not in declared
+        ]
         names = {e.name for e in here}
         defaults = flag_defaults(program, self.profile, names)
         read = readers(program, names)
@@ -285,13 +279,12 @@ class _Run:
 
     def refusals(self, target: str) -> tuple[Refusal, ...]:
         """Where the start may end on this target and not on the reference, or surely ends."""
-        if self.startup is None:
-            return ()
         at, reference = self.names.index(target), self.names.index(self.options.reference)
         out = []
-        for path, line, symbol, may, must, what in self.startup.raises:
-            if may >> at & 1 and (must >> at & 1 or not may >> reference & 1):
-                out.append(Refusal(what, bool(must >> at & 1), Place(path, line, symbol)))
+        for stop in self.startup.raises:
+            surely = bool(stop.must >> at & 1)
+            if stop.may >> at & 1 and (surely or not stop.may >> reference & 1):
+                out.append(Refusal(stop.what, surely, Place(stop.path, stop.line, stop.symbol)))
         return tuple(dict.fromkeys(out))
 
     # -- the audit of this start -------------------------------------------------------------------
@@ -334,7 +327,7 @@ class _Run:
             scalar = self.scalar(name, target)
             if isinstance(scalar, str) and scalar:
                 out[f"arg.{name}"] = scalar
-        for entry in self.startup.env if self.startup is not None else ():
+        for entry in self.startup.env:
             scalar = entry.value.at(at)
             if entry.must >> at & 1 and isinstance(scalar, (bool, int, str)):
                 out[f"env.{entry.name}"] = str(int(scalar)) if isinstance(scalar, bool) else str(scalar)

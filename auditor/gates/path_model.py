@@ -66,6 +66,7 @@ class Argument(msgspec.Struct, frozen=True, omit_defaults=True):
     default_at: Place | None = None
     writes: tuple[Write, ...] = ()
     source: Literal["start", "checkpoint", "user"] = "start"
+    listed: bool = False  # one of those that the profile names
 
 
 class Flag(msgspec.Struct, frozen=True, omit_defaults=True):

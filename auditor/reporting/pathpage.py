@@ -159,14 +159,14 @@ class _Writer:
         return label if self.one else f"{label} {start.target.removeprefix('sm_')}"
 
     def arguments(self, start: StartOn) -> None:
-        moved = [a for a in start.arguments if a.value is None or a.value != a.default or a.writes]
-        known = [a for a in moved if a.value != a.default and a.value is not None]
+        moved = [a for a in start.arguments if a.value is None or a.value != a.default]
+        known = [a for a in moved if a.value is not None and (self.verbose or self._worth(a))]
         label = self._label("2 arguments", start)
         for argument in known:
             self.row(label, self._argument(argument))
             label = ""
             self._argument_details(argument)
-        open_ = [a for a in moved if a.value is None and a.writes]
+        open_ = [a for a in moved if a.value is None and a.writes and (self.verbose or a.listed)]
         if open_:
             names = ", ".join(f"{a.name}{self._options(a)}" for a in open_)
             self.row(label, f"not settled: {names}")
@@ -175,9 +175,16 @@ class _Writer:
                 self._argument_details(argument)
         if label:
             self.row(label, "nothing is rewritten")
+        rest = len([a for a in moved if a.writes]) - len([a for a in (*known, *open_) if a.writes])
+        if rest > 0:
+            self.more(f"and {rest} other arguments are, or may be, rewritten (-v)", "dim")
         self._flags(start.flags)
         for refusal in start.refusals:
             self.more(self._refusal(refusal), "bold red" if refusal.surely else "")
+
+    def _worth(self, argument: Argument) -> bool:
+        """Whether an argument is on the first screen: one of the profile's, or another than elsewhere."""
+        return argument.listed or argument.reference != argument.value
 
     def _argument(self, argument: Argument) -> str:
         before = _plain(argument.default) if argument.default is not None else "unset"
@@ -210,7 +217,8 @@ class _Writer:
 
     def _flags(self, flags: tuple[Flag, ...]) -> None:
         groups: dict[tuple[str, bool, bool], list[Flag]] = {}
-        for flag in flags:
+        shown = [flag for flag in flags if flag.only_here or self.verbose]
+        for flag in shown:
             groups.setdefault((flag.value, flag.surely, flag.overrides), []).append(flag)
         for (value, surely, overrides), members in groups.items():
             head = {"True": "forced on", "False": "forced off"}.get(value, f"forced to {_plain(value)}")
@@ -227,6 +235,10 @@ class _Writer:
                     + (f"; default {flag.default} {self.at(flag.default_at)}" if flag.default_at else "")
                 )
                 self.deep(f"  read at {', '.join(self.at(p) for p in flag.readers) or 'no place'}")
+
+        if len(shown) < len(flags):
+            common = len(flags) - len(shown)
+            self.more(f"and {common} flags that {self.report.reference} gets too (-v)", "dim")
 
     def _refusal(self, refusal: Refusal) -> str:
         verb = "refuses" if refusal.surely else "may refuse"

@@ -370,8 +370,7 @@ def drawn(report: Dossier, verbose: int = 0) -> str:
     return out.getvalue()
 
 
-def test_a_given_argument_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(path_module, "run_startup", lambda _p, _m: None)
+def test_a_given_argument_wins() -> None:
     report = make_dossier(assumptions={"arg.experts": "rock"})
     (start,) = report.starts
     experts = next(a for a in start.arguments if a.name == "experts")
