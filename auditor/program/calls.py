@@ -97,14 +97,14 @@ class Calls(Expressions):
             if effect is not None:
                 return effect
             frame = frame.parent
-        if name in fr.globals and name in module.reassigned():
-            # the first call of a lazily initialised global sees its initial value
+        if name in fr.globals and module.reassigned().get(name) == 1:
+            # only this function sets it: its first call sees the initial value (lazy initialisation)
             initial = self.global_value(module, name)
             if initial is not None and initial.each is None and initial.one is None:
                 return initial
         value = self.global_value(module, name)
         if value is not None:
-            if name in module.reassigned() and name not in fr.globals:
+            if name in module.reassigned() and (name not in fr.globals or fr.env.get(name) is None):
                 return V(unknown(f"global {name}"), value.roots, value.via)
             return value
         if name in module.reassigned():

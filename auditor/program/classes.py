@@ -28,7 +28,7 @@ class Module:
         self.stars: list[str] = []
         self.aliases: dict[str, str] = {}  # imported name -> the other name it is bound to here
         self.hoisted: dict[str, Any] | None = None
-        self._reassigned: frozenset[str] | None = None
+        self._reassigned: dict[str, int] | None = None
         self._rebound: frozenset[str] | None = None
 
     @property
@@ -67,11 +67,15 @@ class Module:
             self._rebound = frozenset(twice)
         return self._rebound
 
-    def reassigned(self) -> frozenset[str]:
-        """Module names that some function assigns through ``global``."""
+    def reassigned(self) -> dict[str, int]:
+        """Module names that functions assign through ``global``, with the number of such functions."""
         if self._reassigned is None:
-            names = ",".join(_GLOBAL.findall(self.text))
-            self._reassigned = frozenset(n.strip() for n in names.split(",") if n.strip())
+            self._reassigned = {}
+            for declared in _GLOBAL.findall(self.text):
+                for name in declared.split(","):
+                    name = name.strip()
+                    if name:
+                        self._reassigned[name] = self._reassigned.get(name, 0) + 1
         return self._reassigned
 
     def mutated(self, name: str) -> bool:
