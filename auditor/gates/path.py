@@ -50,7 +50,7 @@ from auditor.gates.path_model import (
 )
 from auditor.gates.path_models import class_place, find_model
 from auditor.gates.path_packages import pins, requirements
-from auditor.gates.path_places import Arguments, flag_defaults, readers
+from auditor.gates.path_places import Arguments, asked_for, flag_defaults, readers
 from auditor.gates.path_reach import Reach
 from auditor.gates.path_transfer import disaggregation
 from auditor.profile import Profile, Start, load_profile
@@ -260,14 +260,17 @@ class _Run:
         set_at = {(e.path, e.line) for e in self.startup.env}
         out = []
         for entry in here:
-            text = shown(entry.value.at(at))
+            scalar = entry.value.at(at)
+            text = shown(scalar)
             default = defaults.get(entry.name)
+            guarded = entry.guarded or asked_for(program, entry.path, entry.line, entry.name)
             out.append(
                 Flag(
                     name=entry.name,
-                    value=text if text is not None else "?",
+                    # The environment holds texts: what stands there, without quotes.
+                    value=scalar if isinstance(scalar, str) else text if text is not None else "?",
                     surely=bool(entry.must >> at & 1),
-                    overrides=not entry.guarded,
+                    overrides=not guarded,
                     place=Place(entry.path, entry.line, entry.symbol),
                     default=default.value if default else None,
                     default_at=default.place if default else None,

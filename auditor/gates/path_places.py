@@ -87,6 +87,31 @@ def _class(program: Any, module_name: str, name: str) -> ClassInfo | None:
     return value.one.info if value is not None and isinstance(value.one, ClassRef) else None
 
 
+def asked_for(program: Any, path: str, line: int, name: str) -> bool:
+    """Whether the statement on a line stands under a condition that asks for ``name``."""
+    module = program.module(program.paths.get(path, ""))
+    if module is None:
+        return False
+    for node in _around(module.segments, line):
+        for test in ast.walk(node):
+            if not isinstance(test, ast.If) or not test.body[0].lineno <= line <= (test.end_lineno or line):
+                continue
+            if re.search(rf"\b{re.escape(name)}\b", ast.unparse(test.test)):
+                return True
+    return False
+
+
+def _around(segments: list[Any], line: int) -> list[ast.stmt]:
+    """The statements of the innermost function or module part around a line."""
+    inner = [s for s in segments if s.start <= line]
+    if not inner:
+        return []
+    try:
+        return _around(inner[-1].members(), line) if inner[-1].kind == "class" else list(inner[-1].nodes())
+    except Irregular:
+        return []
+
+
 class Arguments:
     """Fields of the server's arguments: their defaults, wherever a release declares them."""
 

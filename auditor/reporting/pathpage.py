@@ -33,6 +33,7 @@ _NOTES = 4
 _LAYERS = 8
 #: Gates that depend on a package, listed with -v; twice lists all.
 _GATES = 8
+_SWITCH = {"true": "forced on", "1": "forced on", "false": "forced off", "0": "forced off"}
 
 
 def render(
@@ -221,7 +222,7 @@ class _Writer:
         for flag in shown:
             groups.setdefault((flag.value, flag.surely, flag.overrides), []).append(flag)
         for (value, surely, overrides), members in groups.items():
-            head = {"True": "forced on", "False": "forced off"}.get(value, f"forced to {_plain(value)}")
+            head = _SWITCH.get(value.lower(), f"forced to {value}")
             if not overrides:
                 head = head.replace("forced", "set")
             if not surely:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jsonschema
@@ -36,7 +35,7 @@ from auditor.gates.path_packages import (  # noqa: E402
 )
 from auditor.gates.path_places import Arguments, flag_defaults, readers, symbol_at  # noqa: E402
 from auditor.gates.path_transfer import disaggregation  # noqa: E402
-from auditor.program.values import Unknown, V, make  # noqa: E402
+from auditor.program.values import Unknown  # noqa: E402
 from auditor.reporting import pathjson, pathpage  # noqa: E402
 
 SCHEMA = Path(__file__).parents[2] / "reports" / "schema" / "path-1.json"
@@ -250,41 +249,8 @@ def test_what_the_transfer_needs_by_hand_and_what_is_checked() -> None:
 # --- the whole
 
 
-def _startup(_program: Any, _model: str) -> Any:
-    """What the start of the small server leaves, written by hand."""
-    workstation = 0b110000000
-    full = 0b111111111
-    pebble = make(tuple("pebble" if workstation >> i & 1 else "auto" for i in range(9)))
-    return SimpleNamespace(
-        arguments={"backend": V("tiles"), "experts": pebble, "quant": V(None), "transfer": V("cargo")},
-        writes=[
-            _event("backend", V("tiles"), 22, full),
-            _event("experts", V("pebble"), 25, workstation),
-        ],
-        env=[
-            _event("FAST_PATH", V(False), 26, workstation, guarded=False),
-            _event("SPARE", V(True), 28, workstation, guarded=True),
-        ],
-        raises=[],
-    )
-
-
-def _event(name: str, value: V, line: int, where: int, **more: bool) -> Any:
-    return SimpleNamespace(
-        name=name,
-        value=value,
-        path="example/options.py",
-        line=line,
-        symbol="Options.fit",
-        may=where,
-        must=where,
-        **more,
-    )
-
-
-@pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> Dossier:
-    monkeypatch.setattr(path_module, "run_startup", _startup)
+@pytest.fixture(scope="module")
+def started() -> Dossier:
     return make_dossier()
 
 
@@ -307,6 +273,7 @@ def test_what_the_start_leaves(started: Dossier) -> None:
         "backend": ("'tiles'", "'auto'", "'tiles'", "start"),
         "experts": ("'pebble'", "'auto'", "'auto'", "start"),
         "quant": ("'small'", "None", "'small'", "checkpoint"),
+        "wires": ("None", "None", "None", "start"),
     }
     assert [(f.name, f.value, f.overrides, f.only_here, f.default) for f in start.flags] == [
         ("FAST_PATH", "False", True, True, "True"),
@@ -410,7 +377,6 @@ def audit(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setattr(audit_path, "opened", opened)
     monkeypatch.setattr(path_module, "load_profile", lambda _name: pathtree.profile())
     monkeypatch.setattr(path_module, "query_findings", lambda *_a: [])
-    monkeypatch.setattr(path_module, "run_startup", _startup)
     return lambda *words: run(groups.audit, "audit", ["path", *words])
 
 
