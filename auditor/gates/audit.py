@@ -85,6 +85,7 @@ def build_program(
         tuple(t.capability for t in targets.values()),
         tuple(t.smem_per_block for t in targets.values()),
         assume,
+        tuple(t.smem_per_sm for t in targets.values()),
     )
 
 

@@ -723,7 +723,10 @@ class Calls(Expressions):
     @staticmethod
     def _map_get(this: Map, key: Any, default: Any) -> Any:
         if isinstance(key, Seq):
-            key = key.plain()
+            plain = key.plain()
+            if plain is None:
+                return Unknown(_inner_reasons(key) or frozenset({"dictionary key"}))
+            key = plain
         if is_const(key) or isinstance(key, (tuple, ClassRef)):
             return this.items.get(key, default)
         return Unknown(reasons_of(key) or frozenset({"dictionary key"}))
@@ -896,6 +899,10 @@ class Calls(Expressions):
                     return truth_of(a)
                 return Unknown(a.reasons, (True, False) if name == "bool" else None)
         return _fold_plain(name, args)
+
+
+def _inner_reasons(seq: Seq) -> frozenset[str]:
+    return frozenset().union(*(reasons_of(item) for item in seq.items))
 
 
 def _fold_plain(name: str, args: tuple[Any, ...]) -> Any:

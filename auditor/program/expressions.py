@@ -624,7 +624,10 @@ class Expressions:
                     return unknown("index error")
         elif isinstance(base, Map):
             if isinstance(key, Seq):
-                key = key.plain()
+                plain = key.plain()
+                if plain is None:
+                    return Unknown(frozenset().union(*(reasons_of(k) for k in key.items)) or frozenset({"key"}))
+                key = plain
             if is_const(key) or isinstance(key, (tuple, ClassRef)):
                 return base.items[key] if key in base.items else unknown("missing key")
         elif isinstance(base, str) and isinstance(key, int) and -len(base) <= key < len(base):

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from auditor.program.values import EMPTY, External, Facts, Seq, Unknown, V, make, unknown
+from auditor.program.values import EMPTY, External, Facts, Map, Seq, Unknown, V, make, unknown
 
 CAPABILITY = "torch.cuda.get_device_capability"
 PROPERTIES = "torch.cuda.get_device_properties"
@@ -20,10 +20,11 @@ HIP_VERSION = "torch.version.hip"
 CUDA_BUILD = "torch.version.cuda is None"  # whether this is a CUDA build at all: a vendor question
 AVAILABLE = "torch.cuda.is_available"
 NVML = "pynvml.nvmlDeviceGetCudaComputeCapability"
+SMI = "nvidia-smi --query-gpu=compute_cap"
 TRITON_TARGET = "triton.runtime.driver.active.get_current_target"
 
 #: Roots that make a gate a question about the GPU's architecture, not only about its vendor.
-ARCH_ROOTS = frozenset({CAPABILITY, PROPERTIES, CUDA_VERSION, NVML, TRITON_TARGET})
+ARCH_ROOTS = frozenset({CAPABILITY, PROPERTIES, CUDA_VERSION, NVML, TRITON_TARGET, SMI})
 
 #: Literal texts of which at least one stands in every file that reads an arch root.
 ROOT_WORDS = (
@@ -32,6 +33,7 @@ ROOT_WORDS = (
     b"version.cuda",
     b"import version",
     b"ComputeCapability",
+    b"compute_cap",
     b"get_current_target",
 )
 
@@ -95,6 +97,12 @@ def always_there(module: str) -> bool:
     return top in ALWAYS or top in _STDLIB
 
 
+def _asks_capability(command: Any) -> bool:
+    """Whether a command line asks ``nvidia-smi`` for the compute capability."""
+    words = command.items if isinstance(command, Seq) else ()
+    return bool(words) and words[0] == "nvidia-smi" and any("compute_cap" in w for w in words if isinstance(w, str))
+
+
 class World:
     """The roots' values for a list of targets under the user's assumptions.
 
@@ -103,7 +111,11 @@ class World:
     """
 
     def __init__(
-        self, capabilities: tuple[tuple[int, int], ...], shared: tuple[int, ...], assume: dict[str, str]
+        self,
+        capabilities: tuple[tuple[int, int], ...],
+        shared: tuple[int, ...],
+        assume: dict[str, str],
+        shared_sm: tuple[int, ...] = (),
     ) -> None:
         self.capabilities = capabilities
         self.shared = shared
@@ -128,6 +140,9 @@ class World:
             )
             for c, s in zip(capabilities, shared)
         )
+        for facts, amount in zip(self._properties, shared_sm):
+            facts.known["shared_memory_per_multiprocessor"] = amount
+        self._triton = tuple(Map({"max_shared_mem": s, "warpSize": 32}) for s in shared)
 
     def dependency(self, module: str) -> bool | None:
         """Whether an optional package can be imported: True, False or None (unknown)."""
@@ -189,6 +204,14 @@ class World:
                     for sm in self._sm
                 ),
             )
+        if name.endswith("driver.active.utils.get_device_properties"):
+            return V(None, frozenset({PROPERTIES}), EMPTY, self._triton)
+        if name in ("subprocess.run", "subprocess.check_output") and args and _asks_capability(args[0].one):
+            text = tuple(f"{c.items[0]}.{c.items[1]}\n" for c in self._capability)
+            if name == "subprocess.check_output":
+                return V(None, frozenset({SMI}), EMPTY, text)
+            done = tuple(Facts("nvidia-smi", {"stdout": t, "returncode": 0}, SMI) for t in text)
+            return V(None, frozenset({SMI}), EMPTY, done)
         if name in FIXED_CALLS:
             return V(FIXED_CALLS[name])
         if name == "importlib.metadata.entry_points" and self.assume.get("defaults") == "yes":

@@ -99,13 +99,15 @@ class Program(Flow):
         capabilities: tuple[tuple[int, int], ...],
         shared: tuple[int, ...],
         assume: dict[str, str] | None = None,
+        shared_sm: tuple[int, ...] = (),
     ) -> None:
         super().__init__()
         self.files = files
         self.root = root
         self.profile = profile
         self.assume = dict(assume or {})
-        self.world = externals.World(capabilities, shared, self.assume)
+        self.world = externals.World(capabilities, shared, self.assume, shared_sm)
+        self.shared_sm = shared_sm
         self.count = self.world.count
         self.full = self.world.full
         self.steps = STEPS
@@ -978,7 +980,11 @@ class Program(Flow):
         self._round({path: pattern for path in first})
         del words
         rounds = 0
-        while (self.fresh or self.revisit or self._later) and rounds < 60:
+        while rounds < 60:
+            if not (self.fresh or self.revisit or self._later):
+                self.learn_helpers()
+                if not self.fresh:
+                    break
             rounds += 1
             for function in self.revisit.values():
                 if not self._excluded(function.module.path):
@@ -1006,6 +1012,28 @@ class Program(Flow):
                     for path, names in sorted(wanted.items())
                 }
             )
+
+    def learn_helpers(self) -> None:
+        """What every predicate helper means that nobody calls: those made with ``partial`` beside the ones
+        that are read, and functions without required parameters that ask the GPU."""
+        for module in list(self._modules.values()):
+            if module is None or module.state != "done":
+                continue
+            if not any(e.module is module for e in self.learned.values()):
+                continue
+            frame = self.module_frame(module)
+            for name, value in list(module.globals.items()):
+                if type(value.one) is Deferred:
+                    text = ast.unparse(value.one.node)
+                    if "partial" not in text and not self.hot_pattern().search(text):
+                        continue
+                    value = self.force(module, name, value.one)
+                if isinstance(value.one, Partial) and f"{module.name}.{name}" not in self.learned:
+                    self.steps = STEPS
+                    called = self.call(value, [], {}, frame)
+                    if called.roots:
+                        line = module.places.get(name, (1, ""))[0]
+                        self.learn(f"{module.name}.{name}", module, name, line, "function", called)
 
     def _forget_callers(self, words: set[str]) -> None:
         """Drop remembered results of functions that mention a newly learned name."""

@@ -96,7 +96,7 @@ class Startup:
 class _Runner(Program):
     def __init__(self, like: Program, model: str) -> None:
         super().__init__(
-            like.files, like.root, like.profile, like.world.capabilities, like.world.shared, like.assume
+            like.files, like.root, like.profile, like.world.capabilities, like.world.shared, like.assume, like.shared_sm
         )
         self.model = model
         self.log = Startup()
