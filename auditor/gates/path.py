@@ -118,6 +118,7 @@ def dossier(
         reference=options.reference,
         assumptions=dict(sorted(told.items())),
         model=found,
+        followed=run.followed,
         starts=tuple(starts),
         packages=pins(stated, profile, gates),
         disaggregation=_transfer(program, profile, arguments, stated, chosen),
@@ -167,6 +168,8 @@ class _Run:
         self.assumptions = assumptions
         self.arguments = arguments
         self.startup = startup
+        #: Without this nothing may be said about arguments that nobody gave.
+        self.followed = startup.entered > 0 and startup.complete
         self.names = tuple(load_targets())
         self.model = model
         self.checkpoint = dict(start.checkpoints.get(model.main.name, {}))
@@ -176,20 +179,17 @@ class _Run:
     def scalar(self, name: str, target: str) -> Any:
         """The final value of an argument on a target; Unknown without reasons where it is not tracked."""
         given = self.assumptions.get(f"arg.{name}")
-        value = self.startup.arguments.get(name)
-        if value is not None:
-            scalar = value.at(self.names.index(target))
-            if scalar is None and name in self.checkpoint and given is None:
-                return self.checkpoint[name]
-            if isinstance(scalar, Unknown) and name in self.checkpoint and given is None:
-                return self.checkpoint[name]
-            return scalar
-        if given is not None:
-            return given
-        if name in self.checkpoint:
+        found = self.startup.arguments.get(name)
+        scalar: Any = Unknown(frozenset({"the start could not be followed"}))
+        if found is not None:
+            scalar = found.at(self.names.index(target))
+        elif given is not None:
+            scalar = given
+        elif self.followed:
+            scalar = _constant(self.arguments.get(name).value)
+        if given is None and name in self.checkpoint and (scalar is None or isinstance(scalar, Unknown)):
             return self.checkpoint[name]
-        default = self.arguments.get(name).value
-        return _constant(default)
+        return scalar
 
     def value(self, name: str, target: str) -> str | None:
         """The same as :meth:`scalar`, as Python writes it."""
@@ -217,7 +217,8 @@ class _Run:
             reasons = tuple(sorted(scalar.reasons))
             options = tuple(text for text in (shown(o) for o in scalar.options or ()) if text is not None)
         source = "start"
-        if f"arg.{name}" in self.assumptions:
+        given = self.assumptions.get(f"arg.{name}")
+        if given is not None and (isinstance(scalar, Unknown) or str(scalar).lower() == given.lower()):
             source = "user"
         elif name in self.checkpoint and scalar == self.checkpoint[name]:
             source = "checkpoint"
@@ -231,6 +232,7 @@ class _Run:
             default_at=default.place,
             writes=tuple(writes),
             source=source,  # type: ignore[arg-type]
+            given=given,
             listed=name in self.start.arguments,
         )
 

@@ -66,6 +66,7 @@ class Argument(msgspec.Struct, frozen=True, omit_defaults=True):
     default_at: Place | None = None
     writes: tuple[Write, ...] = ()
     source: Literal["start", "checkpoint", "user"] = "start"
+    given: str | None = None  # what the user asked for; lost where `source` is not "user"
     listed: bool = False  # one of those that the profile names
 
 
@@ -197,6 +198,7 @@ class Dossier(msgspec.Struct, frozen=True):
     reference: str
     assumptions: dict[str, str]
     model: Model
+    followed: bool  # False: the start itself could not be run, so that 2 says only what was given
     starts: tuple[StartOn, ...]
     packages: tuple[Pin, ...]
     disaggregation: Disaggregation

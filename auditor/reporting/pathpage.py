@@ -174,7 +174,12 @@ class _Writer:
             label = ""
             for argument in open_:
                 self._argument_details(argument)
-        if label:
+        if not self.report.followed:
+            self.row(
+                label, "the start of this tree could not be followed to its end: name what you know with"
+            )
+            self.more("--assume arg.NAME=VALUE; values below are only those that were given")
+        elif label:
             self.row(label, "nothing is rewritten")
         rest = len([a for a in moved if a.writes]) - len([a for a in (*known, *open_) if a.writes])
         if rest > 0:
@@ -194,6 +199,8 @@ class _Writer:
             text = f"{argument.name} {_plain(argument.value)} (what the public checkpoint says)"
         elif argument.source == "user":
             text = f"{argument.name} {_plain(argument.value)} (given)"
+        elif argument.given is not None:
+            text = f"{argument.name} {argument.given} (given) is overwritten: {_plain(argument.value)}"
         last = [w for w in argument.writes if w.value == argument.value] or list(argument.writes)
         if last and argument.source == "start":
             text += f"  {self.at(last[-1].place)}"

@@ -254,7 +254,7 @@ def started() -> Dossier:
     return make_dossier()
 
 
-def make_dossier(**options: Any) -> Dossier:
+def make_dossier(tree: Any = None, **options: Any) -> Dossier:
     given = AuditOptions(
         targets=("sm_120",),
         profile=pathtree.profile(),
@@ -263,7 +263,7 @@ def make_dossier(**options: Any) -> Dossier:
         use_cache=False,
         **options,
     )
-    return path_module.dossier(pathtree.tree(), "BirdForCausalLM", given)
+    return path_module.dossier(tree or pathtree.tree(), "BirdForCausalLM", given)
 
 
 def test_what_the_start_leaves(started: Dossier) -> None:
@@ -344,6 +344,24 @@ def test_a_given_argument_wins() -> None:
     assert (experts.value, experts.source) == ("'rock'", "user")
 
 
+def test_a_given_argument_that_is_lost() -> None:
+    report = make_dossier(
+        assumptions={"arg.backend": "bricks"}, tree=pathtree.tree(example__options=STUBBORN)
+    )
+    backend = next(a for a in report.starts[0].arguments if a.name == "backend")
+    assert (backend.value, backend.source, backend.given) == ("'tiles'", "start", "bricks")
+    assert "backend bricks (given) is overwritten: tiles options.py:22" in " ".join(drawn(report).split())
+
+
+#: The same options, but one does not ask what the user chose.
+STUBBORN = pathtree.FILES["example/options.py"].replace(
+    'if self.backend == "auto":', "if self.workers_wanted():", 1
+)
+STUBBORN = STUBBORN.replace(
+    "    def check(self):", "    def workers_wanted(self):\n        return True\n\n    def check(self):"
+)
+
+
 def test_a_profile_without_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
     import msgspec
 
@@ -395,3 +413,16 @@ def test_the_command_prints_json_and_says_by_its_code_what_it_found(
     assert "2 arguments 90" in page and "3 attention 121" in page
     assert audit("--model", "BrdForCausalLM") == 2
     assert "help: audit path --model BirdForCausalLM" in capsys.readouterr().err
+
+
+def test_nothing_is_claimed_where_the_start_could_not_be_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from auditor.program.startup import Startup
+
+    monkeypatch.setattr(path_module, "run_startup", lambda _p, _m: Startup())
+    report = make_dossier(assumptions={"arg.experts": "rock"})
+    assert not report.followed
+    told = {a.name: (a.value, a.source) for a in report.starts[0].arguments}
+    assert told["backend"] == (None, "start")
+    assert told["experts"] == ("'rock'", "user")
+    assert told["quant"] == ("'small'", "checkpoint")
+    assert "could not be followed" in drawn(report)
