@@ -377,11 +377,18 @@ class _Run:
 
         return argument_facts(program, value, inner)
 
+    def _builds(self, names: tuple[str, ...], area: str) -> bool:
+        """Whether the model may build such layers: it does, or the text of one of its files names them."""
+        if any(layer.name in names or layer.area == area for layer in self.model.layers):
+            return True
+        own = {self.model.main.place.path, *(layer.place.path for layer in self.model.classes)}
+        pattern = re.compile(rb"\b(?:" + b"|".join(re.escape(n.encode()) for n in names) + rb")\b")
+        return any(pattern.search(self.files[path]) for path in own)
+
     def experts(self, program: Any, behind: _Behind, target: str) -> Choice | None:
         """Section 4."""
         spec = self.start.experts
-        built = self.model.layers
-        if not any(layer.name in spec.layers or layer.area == spec.areas[0] for layer in built):
+        if not self._builds(spec.layers, spec.areas[0]):
             return None
         at = self.names.index(target)
         runner = self.scalar(spec.argument, target)

@@ -13,12 +13,13 @@ from auditor.gates.path_model import Layer, Model, ModelClass, Place
 from auditor.profile import Profile, compile_patterns
 from auditor.program.classes import ClassInfo
 from auditor.program.source import Irregular
-from auditor.program.values import ClassRef, Function, V
+from auditor.program.values import ClassRef, Function, Map, Seq, V
 
 #: Parts of parts are followed this deep; deeper ones belong to libraries of layers.
 _DEPTH = 6
 #: Methods that a constructor calls on its own object and that are read too, at most.
 _HELPERS = 40
+_RETURNS_CLASS = re.compile(r"^[ \t]+return _?[A-Z]\w*[ \t]*(?:#.*)?$", re.M)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
 
@@ -152,27 +153,54 @@ def _built(info: ClassInfo, program: Any) -> Iterator[tuple[ClassInfo, Place]]:
         except Irregular:
             continue
         frame = program.module_frame(function.module)
-        calls = [n for n in ast.walk(body) if isinstance(n, ast.Call)]
-        for call in sorted(calls, key=lambda n: (n.lineno, n.col_offset)):
-            place = Place(function.module.path, call.lineno, function.qualname)
-            if isinstance(call.func, ast.Call):
-                # get_class(config)(...): every class that the function may return
-                for one in _returned_classes(program, call.func, frame):
-                    yield one, place
+        for node in sorted(_used(body), key=lambda n: (n.lineno, n.col_offset)):
+            place = Place(function.module.path, node.lineno, function.qualname)
+            if isinstance(node, ast.Call):
+                if isinstance(node.func, ast.Call):
+                    # get_class(config)(...): every class that the function may return
+                    for one in _returned_classes(program, node.func, frame):
+                        yield one, place
+                    continue
+                text = ast.unparse(node.func)
+                if isinstance(node.func, ast.Name) and not text[:1].isupper():
+                    for one in _returned_classes(program, node, frame):
+                        yield one, place
+                if text.startswith("self."):
+                    helper = info.find(text[5:])
+                    if helper is not None and isinstance(helper[1], Function) and len(seen) < _HELPERS:
+                        queue.append(helper[1])
                 continue
-            if not isinstance(call.func, (ast.Name, ast.Attribute)):
+            # A class that is called, or handed on to whatever calls it.
+            if not ast.unparse(node).rpartition(".")[2].lstrip("_")[:1].isupper():
                 continue
-            text = ast.unparse(call.func)
-            if text.startswith("self."):
-                helper = info.find(text[5:])
-                if helper is not None and isinstance(helper[1], Function) and len(seen) < _HELPERS:
-                    queue.append(helper[1])
+            value: V = program.ev(node, frame)
+            held: Any = value.one
+            if isinstance(held, Map):
+                several = list(held.items.values())
+            else:
+                several = list(held.items) if isinstance(held, Seq) else [held]
+            for one in several:
+                if isinstance(one, ClassRef):
+                    yield one.info, place
+
+
+def _used(node: ast.AST) -> Iterator[ast.expr]:
+    """Calls and names of a function that are evaluated when it runs: no annotations, no type tests."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if not isinstance(child, ast.AST):
                 continue
-            if not text.rpartition(".")[2].lstrip("_")[:1].isupper():
-                continue
-            value: V = program.ev(call.func, frame)
-            if isinstance(value.one, ClassRef):
-                yield value.one.info, place
+            if isinstance(child, ast.Call):
+                if isinstance(child.func, ast.Name) and child.func.id in ("isinstance", "issubclass"):
+                    continue
+                yield child
+            if isinstance(child, (ast.Name, ast.Attribute)) and isinstance(child.ctx, ast.Load):
+                yield child
+                if isinstance(child, ast.Attribute):
+                    continue
+            yield from _used(child)
 
 
 def _returned_classes(program: Any, call: ast.Call, frame: Any) -> Iterator[ClassInfo]:
@@ -180,6 +208,8 @@ def _returned_classes(program: Any, call: ast.Call, frame: Any) -> Iterator[Clas
     if not isinstance(value.one, Function):
         return
     function = value.one
+    if not _RETURNS_CLASS.search(function.segment.text or ""):
+        return
     try:
         node: Any = function.segment.node()
     except Irregular:

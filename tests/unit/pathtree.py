@@ -60,6 +60,7 @@ _MODEL = '''\
 from example.layers.parts import Mix, Rows
 from example.layers.parts import Attend as _Attend
 from example.layers.parts import pick
+from example.models.others import FishModel as Fish
 
 
 class Block:
@@ -72,9 +73,18 @@ class Block:
         return Mix(_Attend())
 
 
+class Wing:
+    def __init__(self, config: Fish):
+        kind = pick(config)
+        self.experts = kind(config)
+
+
+KINDS = {"block": Block}
+
+
 class BirdForCausalLM:
-    def __init__(self, config):
-        self.layers = [Block(config) for _ in range(2)]
+    def __init__(self, config, side=Wing):
+        self.layers = [KINDS[config.kind](config) for _ in range(2)]
 
 
 EntryClass = [BirdForCausalLM]

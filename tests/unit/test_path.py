@@ -64,19 +64,19 @@ def test_a_model_with_its_draft_its_parts_and_the_places_that_name_it() -> None:
     model = find_model(program(), pathtree.profile(), "BirdForCausalLM")
     assert (model.main.place.path, model.main.place.line, model.main.lines) == (
         "example/models/bird.py",
-        17,
-        22,
+        27,
+        32,
     )
     assert [(v.name, v.bases) for v in model.variants] == [("BirdForCausalLMDraft", ("BirdForCausalLM",))]
     assert [(p.path, p.line) for p in model.main.named_at] == [("example/config.py", 1)]
     assert [(layer.name, layer.built_by, layer.built_at.symbol) for layer in model.layers] == [
+        ("ManyExperts", "Wing", "Wing.__init__"),
+        ("Experts", "Wing", "Wing.__init__"),
         ("Rows", "Block", "Block.__init__"),
-        ("ManyExperts", "Block", "Block.__init__"),
-        ("Experts", "Block", "Block.__init__"),
         ("Mix", "Block", "Block.build"),
         ("Attend", "Block", "Block.build"),
     ]
-    assert [layer.name for layer in model.classes] == ["Block"]
+    assert [layer.name for layer in model.classes] == ["Wing", "Block"]
 
 
 def test_an_unknown_model_gets_near_names() -> None:
