@@ -11,7 +11,7 @@ def refine(context, matches: list[Match]) -> list[Match]:
     names = {match.captures["FLAG"].rsplit(".", 1)[-1] for match in matches}
     if not names:
         return matches
-    read = re.compile(rf"\b({'|'.join(sorted(map(re.escape, names)))})\.get\(")
+    read = re.compile(rf"\b({'|'.join(sorted(map(re.escape, names)))})\.(?:get|is_set)\(")
     readers: dict[str, list[str]] = {}
     for path, data in context.files_with(*sorted(names)):
         for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
