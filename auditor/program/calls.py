@@ -259,6 +259,8 @@ class Calls(Expressions):
 
     def attribute_of(self, scalar: Any, name: str, fr: Frame, node: ast.AST | None = None) -> V:
         """``scalar.name``"""
+        if type(scalar) is Pending:
+            return self.attribute(self.resolve(scalar), name, fr, node)
         if isinstance(scalar, ModuleRef):
             value = self.global_value(scalar.module, name)
             if value is not None:
@@ -761,6 +763,7 @@ class Calls(Expressions):
     def call_builtin(
         self, name: str, args: list[V], kwargs: dict[str, V], fr: Frame, node: ast.Call | None
     ) -> V:
+        args = [self.resolve(a.one) if type(a.one) is Pending else a for a in args]
         if name == "getattr" and len(args) >= 2 and args[1].each is None and isinstance(args[1].one, str):
             return self._getattr(args, fr)
         if name == "hasattr" and len(args) == 2 and isinstance(args[1].one, str):
@@ -773,6 +776,13 @@ class Calls(Expressions):
         if name == "super":
             return self._super(fr)
         if name == "print":
+            return V(None)
+        if name == "object.__getattribute__" and len(args) == 2 and isinstance(args[1].one, str):
+            return self._map_v(args[0], lambda s: self._plain_attribute(s, args[1].one, fr))
+        if name == "object.__setattr__" and len(args) == 3:
+            obj, key = args[0].one, args[1].one
+            if isinstance(obj, Instance) and obj.attrs is not None and isinstance(key, str):
+                obj.attrs[key] = args[2]
             return V(None)
         if name in ("object",):
             return V(External("builtins.object()"))
@@ -792,6 +802,16 @@ class Calls(Expressions):
         fr.raises += 1
         roots, via = self._provenance(args) if name in ("max", "min", "sorted") else (EMPTY, EMPTY)
         return V(unknown(f"call {name}()"), roots, via)
+
+    def _plain_attribute(self, scalar: Any, name: str, fr: Frame) -> V:
+        """``object.__getattribute__(x, name)``: no ``__getattr__`` of the class."""
+        if isinstance(scalar, Instance) and scalar.attrs is not None and name in scalar.attrs:
+            return scalar.attrs[name]
+        if isinstance(scalar, Instance):
+            stored = self.stored_attribute(scalar.info, name, fr)
+            if stored is not None:
+                return stored
+        return V(Unknown(reasons_of(scalar) or frozenset({f"attribute {name}"})))
 
     def _map_v(self, value: V, fn: Any) -> V:
         if value.each is None:

@@ -30,6 +30,7 @@ from auditor.program.values import (
     is_const,
     make,
     reasons_of,
+    truth_of,
     unknown,
 )
 
@@ -260,7 +261,42 @@ class Flow(Calls):
             # an elif stands in the column of its if; an if below an else is further in
             node.orelse[0].is_elif = node.orelse[0].col_offset == node.col_offset  # type: ignore[attr-defined]
         t, f = self.truth(test)
-        self._branches([(t, ~f, node.body), (f, ~t, node.orelse)], test, fr, (t, f))
+        self._branches([(t, ~f, node.body), (f, ~t, node.orelse)], test, fr, (t, f), node.test)
+
+    def _narrow(self, test: ast.expr, holds: bool, fr: Frame) -> None:
+        """What a test says about the names in it: ``x``, ``not x``, ``x is None``, ``x is not None`` and
+        conjunctions of these (where they hold). Choices that contradict the test are dropped."""
+        while isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+            test, holds = test.operand, not holds
+        if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And) == holds:
+            for part in test.values:
+                self._narrow(part, holds, fr)
+            return
+        wanted: Callable[[Any], bool | None]
+        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+            right = test.comparators[0]
+            if not (isinstance(right, ast.Constant) and right.value is None):
+                return
+            none = isinstance(test.ops[0], ast.Is) == holds
+            target = test.left
+
+            def wanted(option: Any) -> bool | None:
+                return (option is None) == none
+        elif isinstance(test, (ast.Name, ast.Attribute)):
+            target = test
+
+            def wanted(option: Any) -> bool | None:
+                t = truth_of(option)
+                return None if t is None else t == holds
+        else:
+            return
+        name = dotted(target)
+        value = fr.env.get(name) if name is not None else None
+        if name is None or value is None or type(value.one) is Pending:
+            return
+        narrowed = self._map(value, lambda s: _narrowed(s, wanted))
+        if any(a is not b for a, b in zip(narrowed.scalars(), value.scalars())):
+            fr.env[name] = narrowed
 
     def _branches(
         self,
@@ -268,6 +304,7 @@ class Flow(Calls):
         test: V,
         fr: Frame,
         masks: tuple[int, int],
+        narrow: ast.expr | None = None,
     ) -> None:
         """Run two arms from one state and merge what comes out of them."""
         may, must, stay = fr.may, fr.must, fr.stay
@@ -280,6 +317,8 @@ class Flow(Calls):
                 ends.append((0, 0, before))
                 continue
             fr.env = dict(before)
+            if narrow is not None:
+                self._narrow(narrow, not ends, fr)
             fr.may, fr.must, fr.stay = arm_may, must & sure, self.full
             self.block(body, fr)
             ends.append((fr.may, fr.stay, fr.env))
@@ -1104,6 +1143,16 @@ class Flow(Calls):
                 del fr.env[key]
 
     written_by: Callable[..., set[str] | None]
+
+
+def _narrowed(scalar: Any, wanted: Callable[[Any], bool | None]) -> Any:
+    """An open value with the choices dropped that a test rules out."""
+    if not isinstance(scalar, Unknown) or scalar.options is None:
+        return scalar
+    left = tuple(o for o in scalar.options if wanted(o) is not False)
+    if not left or len(left) == len(scalar.options):
+        return scalar
+    return left[0] if len(left) == 1 else Unknown(scalar.reasons, left)
 
 
 def _hands_on(node: Any, params: set[str]) -> bool:

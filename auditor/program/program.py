@@ -1100,10 +1100,16 @@ class Program(Flow):
             return {entry.module.path}
         word, holder = entry.short.encode(), owner.encode()
         found = {entry.module.path}
+        public = entry.kind != "attribute"  # read through objects that other files get from a function
+        sources = [entry.module.name]
         for path in index.get(entry.module.name, ()):
-            data = self.files[path]
-            if holder in data and word in data:
-                found.add(path)
+            if path.endswith("__init__.py"):
+                sources.append(self.paths[path])
+        for source in sources:
+            for path in index.get(source, ()):
+                data = self.files[path]
+                if word in data and (public or holder in data):
+                    found.add(path)
         return found & set(self.paths)
 
     def _round(self, wanted: dict[str, re.Pattern[str]]) -> None:
