@@ -54,7 +54,9 @@ def _walk(body: Iterable[ast.AST]) -> Iterator[Effect]:
         elif isinstance(node, ast.Expr):
             yield from _calls(node)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield Effect("set", f"{node.name} = <{'class' if isinstance(node, ast.ClassDef) else 'function'}>", line)
+            yield Effect(
+                "set", f"{node.name} = <{'class' if isinstance(node, ast.ClassDef) else 'function'}>", line
+            )
         elif isinstance(node, ast.expr):
             yield from _calls(node)
         else:

@@ -56,7 +56,10 @@ def source_files(tree: SourceTree, profile: Profile) -> tuple[str, dict[str, byt
             "T020",
             f"this is not a {profile.title} tree: none of {', '.join(profile.markers)} is in it",
             place=tree.info().label,
-            hints=[f"audit {profile.name} --commit REV --repo PATH", f"audit {profile.name} --release VERSION"],
+            hints=[
+                f"audit {profile.name} --commit REV --repo PATH",
+                f"audit {profile.name} --release VERSION",
+            ],
         )
     prefix = f"{root}/{profile.package}/" if root else f"{profile.package}/"
     wanted = [path for path in blobs if path.startswith(prefix) and path.endswith(".py")]
@@ -101,9 +104,7 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def audit(
-    tree: SourceTree, options: AuditOptions, progress: Callable[..., None] | None = None
-) -> Report:
+def audit(tree: SourceTree, options: AuditOptions, progress: Callable[..., None] | None = None) -> Report:
     """Audit a tree. UserError for wrong options or a tree that is not the project's."""
     all_targets = load_targets()
     chosen = tuple(options.targets)

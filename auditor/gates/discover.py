@@ -21,7 +21,9 @@ class Draft:
 
     __slots__ = ("facts", "canon", "order", "same_reason", "gate")
 
-    def __init__(self, facts: dict[str, Any], canon: str, order: tuple[int, int], same_reason: dict[str, bool]):
+    def __init__(
+        self, facts: dict[str, Any], canon: str, order: tuple[int, int], same_reason: dict[str, bool]
+    ):
         self.facts = facts
         self.canon = canon
         self.order = order
@@ -32,7 +34,9 @@ class Draft:
 class Collector:
     """Turns raw gates into drafts as they are met, so that no syntax tree has to be kept."""
 
-    def __init__(self, program: Program, names: tuple[str, ...], majors: dict[str, int], reference: str) -> None:
+    def __init__(
+        self, program: Program, names: tuple[str, ...], majors: dict[str, int], reference: str
+    ) -> None:
         self.program = program
         self.names = names
         self.majors = majors
@@ -113,9 +117,7 @@ class Collector:
         return tuple(out)
 
 
-def finish(
-    collector: Collector, targets: tuple[str, ...], area: Any
-) -> tuple[Gate, ...]:
+def finish(collector: Collector, targets: tuple[str, ...], area: Any) -> tuple[Gate, ...]:
     """Identity and verdicts for all drafts, in report order."""
     drafts: list[Draft] = []
     seen: set[tuple[Any, ...]] = set()

@@ -55,8 +55,10 @@ class Gate(msgspec.Struct, frozen=True):
     line: int
     end_line: int
     symbol: str  # qualified within the module: "ServerArgs.__post_init__"; "" at module level
-    kind: str  # if | elif | ifexp | while | assert | assign | return | argument | comprehension | match | table
-    scope: str  # "arch": depends on the capability, the device's properties or CUDA's version; "platform": vendor
+    kind: (
+        str  # if | elif | ifexp | while | assert | assign | return | argument | comprehension | match | table
+    )
+    scope: str  # "arch": depends on the capability, device properties or CUDA's version; "platform": vendor
     via: tuple[str, ...]  # qualified names of the helpers, aliases and attributes it reads directly
     roots: tuple[str, ...]  # "torch.cuda.get_device_capability", ...
     predicate: str  # canonical text of the condition
@@ -84,7 +86,7 @@ class Predicate(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Finding(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A gate or a query match worth a line in a report. ``query`` is "" for a finding of the generic rules."""
+    """A gate or a query match worth a line in a report; ``query`` is "" where the generic rules found it."""
 
     query: str
     gate: str  # gate id, "" where the match is not a gate

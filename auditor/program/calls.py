@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from typing import Any
 
 from auditor.program import externals
@@ -341,9 +342,9 @@ class Calls(Expressions):
             if kind == "classmethod":
                 return self._open_members(info, name, this, V(Bound(member, V(ClassRef(info, True)))))
             return self._open_members(info, name, this, V(Bound(member, this)))
-        value = self.class_value(info, name, fr)
-        if value is not None:
-            return self._open_members(info, name, this, value)
+        assigned = self.class_value(info, name, fr)
+        if assigned is not None:
+            return self._open_members(info, name, this, assigned)
         getter = info.find("__getattr__")
         if getter is not None and isinstance(getter[1], Function) and name not in ("__wrapped__",):
             value = self.call_function(getter[1], [this, V(name)], {}, fr)
@@ -381,6 +382,10 @@ class Calls(Expressions):
         return self._any_of([found, *others], frozenset({f"subclass of {info.name}"}))
 
     subclasses: Any
+    function_kind: Callable[..., str]
+    call_function: Callable[..., V]
+    run_constructor: Callable[..., None]
+    instantiate: Callable[..., V]
 
     def _member_boundary(self, owner: ClassInfo, name: str, value: V, kind: str, line: int) -> V:
         if not value.roots or isinstance(value.one, (Function, ClassRef, Bound, Instance)):
@@ -496,7 +501,12 @@ class Calls(Expressions):
         kwargs: dict[str, V] = {}
         loose = False
         opaque = func.each is None and isinstance(func.one, (Unknown, External))
-        transparent = opaque and isinstance(func.one, External) and func.one.name.startswith("builtins.") and func.one.name != "builtins.dict"
+        transparent = (
+            opaque
+            and isinstance(func.one, External)
+            and func.one.name.startswith("builtins.")
+            and func.one.name != "builtins.dict"
+        )
         for arg in node.args:
             value = self.lazy(arg, fr)
             if isinstance(arg, ast.Starred):
@@ -664,7 +674,11 @@ class Calls(Expressions):
             roots, via = self._provenance(args)
         if isinstance(f, External) and name.endswith("Version") or "version.parse" in name:
             roots, via = self._provenance(args)
-        return V(unknown(f"call {name}()"), roots if self._pure(name) else EMPTY, via if self._pure(name) else EMPTY)
+        return V(
+            unknown(f"call {name}()"),
+            roots if self._pure(name) else EMPTY,
+            via if self._pure(name) else EMPTY,
+        )
 
     @staticmethod
     def _pure(name: str) -> bool:
@@ -695,7 +709,9 @@ class Calls(Expressions):
                     lambda k, d: self._map_get(this, k, d),
                 ).with_provenance(roots, via)
             if name == "keys":
-                return V(Seq("tuple", tuple(Seq("tuple", k) if isinstance(k, tuple) else k for k in this.items)))
+                return V(
+                    Seq("tuple", tuple(Seq("tuple", k) if isinstance(k, tuple) else k for k in this.items))
+                )
             if name == "values":
                 return V(Seq("tuple", tuple(this.items.values())))
             if name == "items":
@@ -740,7 +756,9 @@ class Calls(Expressions):
             if isinstance(a, Seq):
                 items = a.plain()
                 if items is None:
-                    return Unknown(frozenset().union(*(reasons_of(x) for x in a.items)) or frozenset({"text"}))
+                    return Unknown(
+                        frozenset().union(*(reasons_of(x) for x in a.items)) or frozenset({"text"})
+                    )
                 plain.append(items)
             elif is_const(a) and not isinstance(a, EnumMember):
                 plain.append(a)
@@ -861,7 +879,9 @@ class Calls(Expressions):
                 return V(True)
             return V(Unknown(frozenset({f"hasattr {info.name}.{attr}"}), (True, False)))
         if isinstance(scalar, Facts):
-            return V(True) if attr in scalar.known else V(Unknown(frozenset({f"hasattr {attr}"}), (True, False)))
+            return (
+                V(True) if attr in scalar.known else V(Unknown(frozenset({f"hasattr {attr}"}), (True, False)))
+            )
         if scalar is None:
             return V(False)
         return V(Unknown(reasons_of(scalar) or frozenset({f"hasattr {attr}"}), (True, False)))
@@ -878,7 +898,15 @@ class Calls(Expressions):
             if a.attrs is not None and a.info.closed():
                 return False
         if isinstance(b, External) and b.name.startswith("builtins.") and is_const(a):
-            kinds = {"int": int, "str": str, "bool": bool, "float": float, "tuple": tuple, "list": list, "dict": dict}
+            kinds = {
+                "int": int,
+                "str": str,
+                "bool": bool,
+                "float": float,
+                "tuple": tuple,
+                "list": list,
+                "dict": dict,
+            }
             kind = kinds.get(b.name[9:])
             if kind is not None and not isinstance(a, EnumMember):
                 return isinstance(a, kind)
@@ -966,9 +994,9 @@ def _fold_plain(name: str, args: tuple[Any, ...]) -> Any:
         except (TypeError, ValueError, OverflowError):
             return unknown("conversion error")
     if name in ("max", "min", "sum", "sorted", "reversed") and args:
-        items = args if len(args) > 1 else (first.items if isinstance(first, Seq) else None)
-        if items is not None and items and all(isinstance(x, (int, float)) for x in items):
-            values = [x for x in items if isinstance(x, (int, float))]
+        numbers = args if len(args) > 1 else (first.items if isinstance(first, Seq) else ())
+        if numbers and all(isinstance(x, (int, float)) for x in numbers):
+            values = [x for x in numbers if isinstance(x, (int, float))]
             if name in ("sorted", "reversed"):
                 return Seq("list", tuple(sorted(values) if name == "sorted" else reversed(values)))
             picker: Any = {"max": max, "min": min, "sum": sum}[name]
@@ -1001,8 +1029,8 @@ def _fold_plain(name: str, args: tuple[Any, ...]) -> Any:
 
 
 _FOLD = frozenset(
-    "bool len tuple list set frozenset dict map int float str abs round repr max min sum sorted reversed range type "
-    "callable zip enumerate iter next".split()
+    "bool len tuple list set frozenset dict map int float str abs round repr max min sum sorted reversed range "
+    "type callable zip enumerate iter next".split()
 )
 
 __all__ = ["Calls", "Irregular", "Segment", "all_reasons", "join_scalars"]

@@ -167,9 +167,7 @@ class Expressions:
             for i in range(self.count):
                 bit = 1 << i
                 if mask_a & bit:
-                    each.append(
-                        join_scalars(a.at(i), b.at(i), why) if mask_b & bit else a.at(i)
-                    )
+                    each.append(join_scalars(a.at(i), b.at(i), why) if mask_b & bit else a.at(i))
                 elif mask_b & bit:
                     each.append(b.at(i))
                 else:
@@ -290,7 +288,12 @@ class Expressions:
         value = self.ev(node.operand, fr)
         if isinstance(node.op, ast.Not):
             return self._map(value, self._not)
-        op = {ast.USub: operator.neg, ast.UAdd: operator.pos, ast.Invert: operator.invert}[type(node.op)]
+        ops: dict[type, Callable[[Any], Any]] = {
+            ast.USub: operator.neg,
+            ast.UAdd: operator.pos,
+            ast.Invert: operator.invert,
+        }
+        op = ops[type(node.op)]
         return self._map(value, lambda s: self._arith1(op, s))
 
     @staticmethod
@@ -303,7 +306,9 @@ class Expressions:
     @staticmethod
     def _arith1(op: Callable[[Any], Any], scalar: Any) -> Any:
         if isinstance(scalar, (int, float)):
-            return op(scalar) if not (isinstance(scalar, float) and op is operator.invert) else unknown("type")
+            return (
+                op(scalar) if not (isinstance(scalar, float) and op is operator.invert) else unknown("type")
+            )
         return Unknown(reasons_of(scalar) or frozenset({"operand"}))
 
     def _map(self, value: V, fn: Callable[[Any], Any]) -> V:
@@ -626,7 +631,9 @@ class Expressions:
             if isinstance(key, Seq):
                 plain = key.plain()
                 if plain is None:
-                    return Unknown(frozenset().union(*(reasons_of(k) for k in key.items)) or frozenset({"key"}))
+                    return Unknown(
+                        frozenset().union(*(reasons_of(k) for k in key.items)) or frozenset({"key"})
+                    )
                 key = plain
             if is_const(key) or isinstance(key, (tuple, ClassRef)):
                 return base.items[key] if key in base.items else unknown("missing key")
@@ -649,7 +656,11 @@ class Expressions:
                 continue
             value = self.ev(part, fr)
             if value.each is not None or not isinstance(value.one, int):
-                return V(Unknown(all_reasons(base) | all_reasons(value) or frozenset({"slice"})), base.roots, base.via)
+                return V(
+                    Unknown(all_reasons(base) | all_reasons(value) or frozenset({"slice"})),
+                    base.roots,
+                    base.via,
+                )
             bounds.append(value.one)
 
         def fold(scalar: Any) -> Any:
@@ -730,9 +741,7 @@ class Expressions:
             roots, via = roots | v.roots, via | v.via
         if not split:
             return V(Seq(kind, tuple(v.one for v in out)), roots, via)
-        return make(
-            tuple(Seq(kind, tuple(v.at(i) for v in out)) for i in range(self.count)), roots, via
-        )
+        return make(tuple(Seq(kind, tuple(v.at(i) for v in out)) for i in range(self.count)), roots, via)
 
 
 __all__ = ["Expressions", "dotted", "short", "Instance", "Method", "Pending"]

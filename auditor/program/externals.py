@@ -86,7 +86,7 @@ TRANSPARENT = frozenset(
 )
 #: Calls that never fail under the fixed assumptions, whatever they return.
 SAFE_CALLS = ("torch.cuda.", "torch.device", "torch.version.", "logging.", "warnings.", "time.", "os.getpid")
-_STDLIB = getattr(sys, "stdlib_module_names", frozenset())
+_STDLIB: frozenset[str] = getattr(sys, "stdlib_module_names", frozenset())
 #: Packages whose import never fails under the fixed assumptions.
 ALWAYS = frozenset({"torch", "triton", "numpy", "typing_extensions"})
 
@@ -100,7 +100,11 @@ def always_there(module: str) -> bool:
 def _asks_capability(command: Any) -> bool:
     """Whether a command line asks ``nvidia-smi`` for the compute capability."""
     words = command.items if isinstance(command, Seq) else ()
-    return bool(words) and words[0] == "nvidia-smi" and any("compute_cap" in w for w in words if isinstance(w, str))
+    return (
+        bool(words)
+        and words[0] == "nvidia-smi"
+        and any("compute_cap" in w for w in words if isinstance(w, str))
+    )
 
 
 class World:

@@ -186,9 +186,7 @@ class Flow(Calls):
         self.assign(node.target, value, fr, node)
 
     def _augassign(self, node: ast.AugAssign, fr: Frame) -> None:
-        load = ast.copy_location(
-            ast.BinOp(_as_load(node.target), node.op, node.value), node
-        )
+        load = ast.copy_location(ast.BinOp(_as_load(node.target), node.op, node.value), node)
         value = self.ev(load, fr)
         self.assign(node.target, value, fr, node)
 
@@ -211,9 +209,13 @@ class Flow(Calls):
         elif isinstance(target, (ast.Tuple, ast.List)):
             for i, item in enumerate(target.elts):
                 if isinstance(item, ast.Starred):
-                    self.assign(item.value, V(Unknown(all_reasons(value) or frozenset({"unpacking"}))), fr, node)
+                    self.assign(
+                        item.value, V(Unknown(all_reasons(value) or frozenset({"unpacking"}))), fr, node
+                    )
                     for rest in target.elts[i + 1 :]:
-                        self.assign(rest, V(Unknown(all_reasons(value) or frozenset({"unpacking"}))), fr, node)
+                        self.assign(
+                            rest, V(Unknown(all_reasons(value) or frozenset({"unpacking"}))), fr, node
+                        )
                     break
                 self.assign(item, self._map(value, lambda s, i=i: self._unpacked(s, i)), fr, node)  # type: ignore[misc]
         elif isinstance(target, ast.Subscript):
@@ -273,7 +275,11 @@ class Flow(Calls):
                 self._narrow(part, holds, fr)
             return
         wanted: Callable[[Any], bool | None]
-        if isinstance(test, ast.Compare) and len(test.ops) == 1 and isinstance(test.ops[0], (ast.Is, ast.IsNot)):
+        if (
+            isinstance(test, ast.Compare)
+            and len(test.ops) == 1
+            and isinstance(test.ops[0], (ast.Is, ast.IsNot))
+        ):
             right = test.comparators[0]
             if not (isinstance(right, ast.Constant) and right.value is None):
                 return
@@ -333,9 +339,7 @@ class Flow(Calls):
         fr.stay = stay & kept & self.full
         fr.env = self._merge(may_a, env_a, may_b, env_b, test, fr)
 
-    def _merge(
-        self, ma: int, a: dict[str, V], mb: int, b: dict[str, V], test: V, fr: Frame
-    ) -> dict[str, V]:
+    def _merge(self, ma: int, a: dict[str, V], mb: int, b: dict[str, V], test: V, fr: Frame) -> dict[str, V]:
         if not mb:
             return a if ma else a
         if not ma:
@@ -444,7 +448,9 @@ class Flow(Calls):
         test = self._pattern(case.pattern, subject, fr)
         if case.guard is not None:
             test = self._connect(test, self.ev(case.guard, fr), True)
-        if not (isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None):
+        if not (
+            isinstance(case.pattern, ast.MatchAs) and case.pattern.pattern is None and case.guard is None
+        ):
             self.record("match", case.pattern, case.pattern, test, fr, body=case.body)
         t, f = self.truth(test)
         may, must, stay, before = fr.may, fr.must, fr.stay, fr.env
@@ -483,9 +489,11 @@ class Flow(Calls):
         ):
             out = self._map(
                 subject,
-                lambda s: (len(s.items) == len(pattern.patterns))
-                if isinstance(s, Seq)
-                else Unknown(reasons_of(s) or frozenset({"pattern"}), (True, False)),
+                lambda s: (
+                    (len(s.items) == len(pattern.patterns))
+                    if isinstance(s, Seq)
+                    else Unknown(reasons_of(s) or frozenset({"pattern"}), (True, False))
+                ),
             )
             for i, p in enumerate(pattern.patterns):
                 part = self._map(subject, lambda s, i=i: self._unpacked(s, i))  # type: ignore[misc]
@@ -495,7 +503,9 @@ class Flow(Calls):
             name = getattr(child, "name", None) or getattr(child, "rest", None)
             if isinstance(name, str):
                 fr.env[name] = V(unknown(f"pattern {name}"))
-        return V(Unknown(all_reasons(subject) or frozenset({"pattern"}), (True, False)), subject.roots, subject.via)
+        return V(
+            Unknown(all_reasons(subject) or frozenset({"pattern"}), (True, False)), subject.roots, subject.via
+        )
 
     # -- leaving -----------------------------------------------------------------------------------
 
@@ -550,7 +560,11 @@ class Flow(Calls):
         end_body = (fr.may, fr.stay, fr.env)
         reason = self._why_try(node, fr, body_raises)
         marker = V(Unknown(reason, (True, False)))
-        mids = self._merge(state[0] or self.full, before, state[0] or self.full, end_body[2], marker, fr) if body_raises else end_body[2]
+        mids = (
+            self._merge(state[0] or self.full, before, state[0] or self.full, end_body[2], marker, fr)
+            if body_raises
+            else end_body[2]
+        )
         ends = [end_body]
         for handler in node.handlers:
             fr.env = dict(mids)
@@ -596,7 +610,9 @@ class Flow(Calls):
         for item in node.items:
             value = self.ev(item.context_expr, fr)
             if item.optional_vars is not None:
-                self.assign(item.optional_vars, V(unknown(f"value {short(item.optional_vars)}"), value.roots), fr)
+                self.assign(
+                    item.optional_vars, V(unknown(f"value {short(item.optional_vars)}"), value.roots), fr
+                )
         self.block(node.body, fr)
 
     # -- imports -----------------------------------------------------------------------------------
@@ -690,7 +706,9 @@ class Flow(Calls):
         ast.copy_location(definition, node)
         segment._nodes = [definition]
         qualname = f"{fr.symbol}.<lambda>" if fr.symbol else "<lambda>"
-        function = Function(fr.module, "<lambda>", qualname, segment, None, fr if fr.kind != "module" else None)
+        function = Function(
+            fr.module, "<lambda>", qualname, segment, None, fr if fr.kind != "module" else None
+        )
         if fr.recorder is not None:
             fr.nested.append((function, fr.env))
         return V(function)
@@ -942,7 +960,9 @@ class Flow(Calls):
         for k in sorted(used):
             _m, value, _r, _v, _w = entries[k]
             roots, via = roots | value.roots, via | value.via
-        if any(self.telling(s) for s in out.scalars()) and (out.each is not None or isinstance(out.one, Unknown)):
+        if any(self.telling(s) for s in out.scalars()) and (
+            out.each is not None or isinstance(out.one, Unknown)
+        ):
             for k in sorted(used):
                 _m, _value, r, v, _w = entries[k]
                 roots, via = roots | r, via | v
@@ -1120,7 +1140,9 @@ class Flow(Calls):
             for member in members:
                 if member is not None and not isinstance(scalar, Unknown):
                     m = member.one
-                    if getattr(m, "value", object()) == scalar and type(getattr(m, "value", None)) is type(scalar):
+                    if getattr(m, "value", object()) == scalar and type(getattr(m, "value", None)) is type(
+                        scalar
+                    ):
                         return m
             return Unknown(reasons_of(scalar) or frozenset({f"call {info.name}()"}))
 
@@ -1161,7 +1183,9 @@ def _hands_on(node: Any, params: set[str]) -> bool:
     if not returns:
         return False
     for value in returns:
-        while isinstance(value, ast.Call) and not (isinstance(value.func, ast.Name) and value.func.id in params):
+        while isinstance(value, ast.Call) and not (
+            isinstance(value.func, ast.Name) and value.func.id in params
+        ):
             if not value.args:
                 break
             value = value.args[0]  # lru_cache(...)(wrapper), cast(F, wrapper)

@@ -13,6 +13,7 @@ import ast
 import copy
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from auditor.program import externals
@@ -59,29 +60,26 @@ class Learned:
         self.value = value
 
 
+@dataclass
 class RawGate:
-    """A gate as it is met: nodes and masks, to be turned into a report entry at once."""
+    """A gate as it is met: nodes and masks, to be turned into a report entry at once.
 
-    __slots__ = (
-        "module",
-        "symbol",
-        "kind",
-        "node",
-        "test",
-        "value",
-        "may",
-        "must",
-        "body",
-        "orelse",
-        "rest",
-        "canon",
-        "tests",
-        "truth_override",
-    )
+    ``body``, ``orelse`` and ``rest`` (what follows in the block) are the statements of its arms; ``canon`` is
+    the condition with every name that depends on a root replaced by one mark.
+    """
 
-    def __init__(self, **facts: Any) -> None:
-        for key in self.__slots__:
-            setattr(self, key, facts.get(key))
+    module: Any
+    symbol: str
+    kind: str
+    node: Any
+    test: Any
+    value: V
+    may: int
+    must: int
+    body: Any
+    orelse: Any
+    rest: Any
+    canon: str
 
 
 class Program(Flow):
@@ -282,20 +280,21 @@ class Program(Flow):
         self._flush(("module", module.name), gates)
         self.steps, self.sink, self.seen_nodes = saved
         self._forcing.discard(id(node))
-        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        targets: list[Any] = node.targets if isinstance(node, ast.Assign) else [node.target]
+        for target in targets:
             value = module.globals[target.id]
             self.boundary(module, target.id, value)
             if isinstance(value.one, Function):
                 known = self.learned.get(f"{value.one.module.name}.{value.one.qualname}")
                 if known is not None:
-                    self.learn(f"{module.name}.{target.id}", module, target.id, node.lineno, "function", known.value)
+                    self.learn(
+                        f"{module.name}.{target.id}", module, target.id, node.lineno, "function", known.value
+                    )
         return module.globals[name]
 
     def force_matching(self, module: Module, pattern: re.Pattern[str]) -> None:
         """Evaluate the waiting assignments whose text fits, for the gates in them."""
-        waiting = {
-            name: value.one for name, value in module.globals.items() if type(value.one) is Deferred
-        }
+        waiting = {name: value.one for name, value in module.globals.items() if type(value.one) is Deferred}
         if not waiting:
             return
         lines = module.text.split("\n")
@@ -415,9 +414,7 @@ class Program(Flow):
         size = len(text) if text else 4 * _lines(function.segment)
         if size > BIG_FUNCTION * 3:
             return False
-        known = all(
-            not any(isinstance(s, Unknown) for s in a.scalars()) for a in (*args, *kwargs.values())
-        )
+        known = all(not any(isinstance(s, Unknown) for s in a.scalars()) for a in (*args, *kwargs.values()))
         if known and size <= BIG_FUNCTION:
             return True
         if any(a.roots & externals.ARCH_ROOTS for a in (*args, *kwargs.values())) and size <= BIG_FUNCTION:
@@ -541,7 +538,7 @@ class Program(Flow):
         return super().instance_attribute(obj, name, fr)
 
     def stored_attribute(self, info: ClassInfo, name: str, fr: Frame) -> V | None:
-        """What all writes of ``self.NAME`` in a class and its bases agree on, or None where there are none."""
+        """What all writes of ``self.NAME`` in a class and its bases agree on; None where there are none."""
         key = (id(info), name)
         if key in self._fields:
             return self._fields[key]
@@ -631,7 +628,9 @@ class Program(Flow):
                         new = V(unknown(f"value self.{target.attr}"))
                     old = out.get(target.attr)
                     out[target.attr] = (
-                        new if old is None else V(join_scalars(old.one, new.one, frozenset({f"value self.{target.attr}"})))
+                        new
+                        if old is None
+                        else V(join_scalars(old.one, new.one, frozenset({f"value self.{target.attr}"})))
                     )
         return out
 
@@ -728,7 +727,6 @@ class Program(Flow):
                 orelse=other,
                 rest=rest,
                 canon=self.canonical(test, fr) if isinstance(test, ast.expr) else ast.unparse(test),
-                tests=tuple(fr.tests),
             )
         )
 
@@ -746,7 +744,9 @@ class Program(Flow):
             if isinstance(n, (ast.Name, ast.Attribute, ast.Call)) and isinstance(
                 getattr(n, "ctx", ast.Load()), ast.Load
             ):
-                if isinstance(n, ast.Call) or not isinstance(self.ev(n, fr).one, (Function, ClassRef, Partial)):
+                if isinstance(n, ast.Call) or not isinstance(
+                    self.ev(n, fr).one, (Function, ClassRef, Partial)
+                ):
                     if self.ev(n, fr).roots:
                         return ast.Name("§", ast.Load())
             fresh = copy.copy(n)
@@ -844,7 +844,10 @@ class Program(Flow):
         except RecursionError:
             self.problems.setdefault(
                 function.module.path,
-                (node.lineno, f"{function.qualname} is nested too deeply to follow; its gates may be missing"),
+                (
+                    node.lineno,
+                    f"{function.qualname} is nested too deeply to follow; its gates may be missing",
+                ),
             )
         if outer:
             assert self.sink is not None and key is not None
@@ -890,7 +893,13 @@ class Program(Flow):
             if required <= 0 and not any(d is None for d in node.args.kw_defaults):
                 # the meaning without arguments is what a reader expects of a name
                 args = [fr.env[fr.this]] if method and fr.this in fr.env else []
-                called = self._run(function, [self._entry(function, node, None).env[fr.this]] if args and fr.this else [], {}, 1, f"{function.module.name}.{function.qualname}")
+                called = self._run(
+                    function,
+                    [self._entry(function, node, None).env[fr.this]] if args and fr.this else [],
+                    {},
+                    1,
+                    f"{function.module.name}.{function.qualname}",
+                )
                 if called is not None and called.roots:
                     value = called
             self.learn(
@@ -898,7 +907,9 @@ class Program(Flow):
                 function.module,
                 function.qualname,
                 node.lineno,
-                function.kind if function.kind == "property" else ("method" if function.owner else "function"),
+                function.kind
+                if function.kind == "property"
+                else ("method" if function.owner else "function"),
                 value,
             )
         if function.owner is not None:
@@ -920,7 +931,9 @@ class Program(Flow):
             return found
         found = self._children[key] = []
         word = re.escape(member).encode()
-        defines = re.compile(rb"^[ \t]+(?:(?:async[ \t]+)?def[ \t]+" + word + rb"\b|" + word + rb"[ \t]*[:=])", re.M)
+        defines = re.compile(
+            rb"^[ \t]+(?:(?:async[ \t]+)?def[ \t]+" + word + rb"\b|" + word + rb"[ \t]*[:=])", re.M
+        )
         todo, seen = [info.name], {info.name}
         declared = self._class_statements()
         while todo:
@@ -1005,7 +1018,9 @@ class Program(Flow):
                 self._hot_words.add(entry.short)
                 for path in self._readers(entry, index):
                     wanted.setdefault(path, set()).add(entry.short)
-            self._forget_callers({e.short for e in fresh if e.module is not None and not e.short.startswith("<")})
+            self._forget_callers(
+                {e.short for e in fresh if e.module is not None and not e.short.startswith("<")}
+            )
             self._round(
                 {
                     path: re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(names))) + r")\b")
@@ -1190,7 +1205,9 @@ def _decides(scalar: Any) -> bool:
             return True
         if scalar.options is not None:
             return all(is_const(o) for o in scalar.options)
-        return any(r.startswith("argument ") for r in scalar.reasons)  # a parameter that receives such a value
+        return any(
+            r.startswith("argument ") for r in scalar.reasons
+        )  # a parameter that receives such a value
     return is_const(scalar)
 
 

@@ -174,7 +174,7 @@ def from_nodes(body: list[ast.stmt]) -> list[Segment]:
 def cut(text: str, first_line: int, indent: int = 0) -> list[Segment]:
     """Cut text into segments at statements indented by exactly ``indent`` spaces."""
     if indent:
-        starts = [m.start() for m in re.finditer(r"^ {%d}(?=[^\s#)\]}])" % indent, text, re.M)]
+        starts = [m.start() for m in re.finditer(rf"^ {{{indent}}}(?=[^\s#)\]}}])", text, re.M)]
     else:
         starts = [m.start() for m in _START.finditer(text)]
     if not starts:

@@ -96,7 +96,13 @@ class Startup:
 class _Runner(Program):
     def __init__(self, like: Program, model: str) -> None:
         super().__init__(
-            like.files, like.root, like.profile, like.world.capabilities, like.world.shared, like.assume, like.shared_sm
+            like.files,
+            like.root,
+            like.profile,
+            like.world.capabilities,
+            like.world.shared,
+            like.assume,
+            like.shared_sm,
         )
         self.model = model
         self.log = Startup()
@@ -157,9 +163,7 @@ class _Runner(Program):
     def write(self, name: str, value: V, fr: Frame, line: int) -> None:
         """Set an argument at the current point."""
         fr.env[f"@.{name}"] = value
-        self.log.writes.append(
-            Write(name, value, fr.module.path, line, fr.symbol, fr.may, fr.must)
-        )
+        self.log.writes.append(Write(name, value, fr.module.path, line, fr.symbol, fr.may, fr.must))
 
     def assign(self, target: ast.expr, value: V, fr: Frame, node: ast.stmt | None = None) -> None:  # type: ignore[override]
         if isinstance(target, ast.Attribute):
@@ -257,7 +261,7 @@ class _Runner(Program):
         if name in self._views:
             return tracked[0]
         if name in self._setters:
-            self._declared(kwargs, fr, node)
+            self.declared(kwargs, fr, node)
             return V(None)
         value_or_none = self._enter(function, args, kwargs, fr)
         if value_or_none is None:
@@ -274,7 +278,7 @@ class _Runner(Program):
                     return value
         return super().instantiate(info, args, kwargs, fr, node)
 
-    def _declared(self, fields: Mapping[str, V], fr: Frame, node: ast.Call | None) -> None:
+    def declared(self, fields: Mapping[str, V], fr: Frame, node: ast.Call | None) -> None:
         line = node.lineno if node is not None else 1
         for name, value in fields.items():
             self.write(name, value, fr, line)
@@ -361,7 +365,9 @@ class _Runner(Program):
             merged = (
                 dict(cells)
                 if merged is None
-                else self._merge(came, merged, mask, cells, V(unknown(f"path through {function.qualname}")), fr)
+                else self._merge(
+                    came, merged, mask, cells, V(unknown(f"path through {function.qualname}")), fr
+                )
             )
             came |= mask
         if merged is not None:
@@ -388,10 +394,12 @@ class _Runner(Program):
 
     def _raise(self, node: ast.Raise, fr: Frame) -> None:
         if fr.may and fr in self._now:
-            what = short(node.exc.func if isinstance(node.exc, ast.Call) else node.exc, 60) if node.exc else "raise"
-            self.log.raises.append(
-                Stop(fr.module.path, node.lineno, fr.symbol, fr.may, fr.must, what)
+            what = (
+                short(node.exc.func if isinstance(node.exc, ast.Call) else node.exc, 60)
+                if node.exc
+                else "raise"
             )
+            self.log.raises.append(Stop(fr.module.path, node.lineno, fr.symbol, fr.may, fr.must, what))
         super()._raise(node, fr)
 
     def call_builtin(
