@@ -76,7 +76,9 @@ def dotted(node: ast.expr) -> str | None:
 
 def short(node: ast.AST, limit: int = 60) -> str:
     """Source-like text of a node for a reason, cut to ``limit`` characters."""
-    text = " ".join(ast.unparse(node).split())
+    text = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
+    if text is None:
+        text = " ".join(ast.unparse(node).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 

@@ -124,7 +124,7 @@ class Flow(Calls):
             return False
         first, lines = fr.text  # type: ignore[misc]
         text = "\n".join(lines[node.lineno - first : (node.end_lineno or node.lineno) - first + 1])
-        if self.hot_pattern().search(text) is not None:
+        if self.hot_pattern().search(text):
             return False
         frame: Frame | None = fr
         while frame is not None:

@@ -39,6 +39,7 @@ from auditor.program.values import (
     join_scalars,
     unknown,
 )
+from auditor.program.words import Words
 
 STEPS = 400_000
 SHORT = 1200  # bytes of source of a function that is likely a predicate rather than work
@@ -124,7 +125,7 @@ class Program(Flow):
         self._module_gates: dict[str, list[RawGate]] = {}
         self._module_nested: dict[str, list[tuple[Any, dict[str, V]]]] = {}
         self._hot_words: set[str] = set()
-        self._hot_text: re.Pattern[str] | None = None
+        self._hot_text: Words | None = None
         self._hot_flags: dict[int, tuple[int, bool]] = {}
         self.on_gate: Any = None
         self._forcing: set[int] = set()
@@ -134,6 +135,7 @@ class Program(Flow):
         self._children: dict[tuple[int, str], list[ClassInfo]] = {}
         self._declared: dict[str, list[tuple[str, str]]] | None = None
         self._index: dict[str, set[str]] | None = None
+        self._star_files: set[str] = set()
         self.passed: dict[int, dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
         self.revisit: dict[int, Function] = {}
         self._argument_classes = {s.symbol for s in getattr(profile, "arguments", ())}
@@ -292,7 +294,7 @@ class Program(Flow):
                     )
         return module.globals[name]
 
-    def force_matching(self, module: Module, pattern: re.Pattern[str]) -> None:
+    def force_matching(self, module: Module, pattern: Words) -> None:
         """Evaluate the waiting assignments whose text fits, for the gates in them."""
         waiting = {name: value.one for name, value in module.globals.items() if type(value.one) is Deferred}
         if not waiting:
@@ -432,16 +434,15 @@ class Program(Flow):
         if not text:
             text = ast.unparse(function.segment.node())
             function.segment.text = text
-        hot = self.hot_pattern().search(text) is not None
+        hot = self.hot_pattern().search(text)
         self._hot_flags[key] = (version, hot)
         return hot
 
-    def hot_pattern(self) -> re.Pattern[str]:  # type: ignore[override]
+    def hot_pattern(self) -> Words:  # type: ignore[override]
         """What the text of code that leads to a root contains: a root word or a learned name."""
         version = len(self._hot_words)
         if self._hot_text is None or self._hot_version != version:
-            words = sorted(self._hot_words) + [w.decode() for w in externals.ROOT_WORDS]
-            self._hot_text = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + r")\b")
+            self._hot_text = Words({*self._hot_words, *(w.decode() for w in externals.ROOT_WORDS)})
             self._hot_version = version
         return self._hot_text
 
@@ -988,10 +989,8 @@ class Program(Flow):
             for path, data in self.files.items()
             if path in self.paths and any(word in data for word in externals.ROOT_WORDS)
         ]
-        words = [w.decode().rpartition(" ")[2] for w in externals.ROOT_WORDS]
-        pattern = re.compile("|".join(re.escape(w.decode()) for w in externals.ROOT_WORDS))
+        pattern = Words((), [w.decode() for w in externals.ROOT_WORDS])
         self._round({path: pattern for path in first})
-        del words
         rounds = 0
         while rounds < 60:
             if not (self.fresh or self.revisit or self._later):
@@ -1023,7 +1022,7 @@ class Program(Flow):
             )
             self._round(
                 {
-                    path: re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(names))) + r")\b")
+                    path: Words(names)
                     for path, names in sorted(wanted.items())
                 }
             )
@@ -1054,7 +1053,7 @@ class Program(Flow):
         """Drop remembered results of functions that mention a newly learned name."""
         if not words or not self.memo_names:
             return
-        needle = re.compile(r"\b(?:" + "|".join(map(re.escape, sorted(words))) + r")\b")
+        needle = Words(words)
         for module in self._modules.values():
             if module is None:
                 continue
@@ -1072,6 +1071,8 @@ class Program(Flow):
         package = self.profile.package.encode()
         for path, name in self.paths.items():
             data = self.files[path]
+            if b"import *" in data:
+                self._star_files.add(path)
             for target in imported_modules(data, name, path.endswith("__init__.py"), package):
                 index.setdefault(target, set()).add(path)
         return index
@@ -1093,9 +1094,8 @@ class Program(Flow):
             provider = todo.pop()
             by_name = index.get(f"{provider}.{entry.short}", set())
             for path in index.get(provider, set()) | by_name:
-                data = self.files[path]
-                star = b"import *" in data
-                if word not in data:
+                star = path in self._star_files
+                if path not in by_name and word not in self.files[path]:
                     if not (star and path.endswith("__init__.py")):
                         continue
                 elif path not in found:
@@ -1127,7 +1127,7 @@ class Program(Flow):
                     found.add(path)
         return found & set(self.paths)
 
-    def _round(self, wanted: dict[str, re.Pattern[str]]) -> None:
+    def _round(self, wanted: dict[str, Words]) -> None:
         for path, pattern in wanted.items():
             name = self.paths[path]
             module = self.module(name)
@@ -1139,8 +1139,7 @@ class Program(Flow):
             if module.aliases:
                 extra = [a for n, a in module.aliases.items() if n in self._hot_words]
                 if extra:
-                    more = "|".join(re.escape(a) for a in sorted(extra))
-                    pattern = re.compile(rf"{pattern.pattern}|\b(?:{more})\b")
+                    pattern = pattern.together_with(extra)
             self.force_matching(module, pattern)
             for segment in module.segments:
                 if segment.kind == "other":
@@ -1171,7 +1170,7 @@ class Program(Flow):
         else:
             self.visit(function, key)
 
-    def _visit_class(self, module: Module, path: str, segment: Segment, pattern: re.Pattern[str]) -> None:
+    def _visit_class(self, module: Module, path: str, segment: Segment, pattern: Words) -> None:
         value = module.globals.get(segment.name)
         info = value.one.info if value is not None and isinstance(value.one, ClassRef) else None
         if info is None or info.segment is not segment:
@@ -1181,7 +1180,7 @@ class Program(Flow):
         except Irregular:
             return
 
-    def _visit_info(self, info: ClassInfo, path: str, pattern: re.Pattern[str]) -> None:
+    def _visit_info(self, info: ClassInfo, path: str, pattern: Words) -> None:
         info.load()
         saved = self.sink, self.seen_nodes
         if info.namespace is None and any(s for s in info.statements):
