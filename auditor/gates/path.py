@@ -55,7 +55,7 @@ from auditor.gates.path_reach import Reach
 from auditor.gates.path_transfer import disaggregation
 from auditor.profile import Profile, Start, load_profile
 from auditor.program.startup import Startup, run_startup
-from auditor.program.values import EnumMember, Function, Unknown, is_const
+from auditor.program.values import ClassRef, EnumMember, Function, Unknown, is_const
 from auditor.trees.base import SourceTree
 
 SCHEMA_VERSION = "1.0"
@@ -457,8 +457,7 @@ class _Behind:
 
         Findings of queries come first, then gates by how near they are to the classes, then by verdict.
         """
-        starts = {(o.place.path, o.place.symbol.partition(".")[0]) for o in outcomes if o.place is not None}
-        starts |= parts or set()
+        starts = {place for outcome in outcomes for place in self.bases(outcome)} | (parts or set())
         reached = self.reach.behind(sorted(starts), areas)
         near: dict[str, int] = {}
         for (path, _name), hops in reached.items():
@@ -487,6 +486,17 @@ class _Behind:
             )
         )
         return len(near), tuple(note for _hops, note in out)
+
+    def bases(self, outcome: Outcome) -> list[tuple[str, str]]:
+        """The class of an outcome and the classes it derives from, by file and name."""
+        if outcome.place is None:
+            return []
+        here = (outcome.place.path, outcome.place.symbol.partition(".")[0])
+        module = self.program.module(self.program.paths.get(here[0], ""))
+        value = self.program.global_value(module, here[1]) if module is not None else None
+        if value is None or not isinstance(value.one, ClassRef):
+            return [here]
+        return [here, *((info.module.path, info.name) for info in value.one.info.mro())]
 
     def note(self, finding: Finding, gate: Gate | None) -> GateNote:
         truth = gate.truth.get(self.target) if gate is not None else None

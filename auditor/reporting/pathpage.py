@@ -31,6 +31,7 @@ _INDENT = 14
 #: Lines of gates behind a choice on the first screen.
 _NOTES = 4
 _LAYERS = 8
+_PACKAGES = 8
 #: Gates that depend on a package, listed with -v; twice lists all.
 _GATES = 8
 _SWITCH = {"true": "forced on", "1": "forced on", "false": "forced off", "0": "forced off"}
@@ -210,7 +211,7 @@ class _Writer:
         return text
 
     def _options(self, argument: Argument) -> str:
-        if argument.options:
+        if argument.options and set(argument.options) != {"True", "False"}:
             return f" ({' or '.join(_plain(o) for o in argument.options)})"
         return ""
 
@@ -314,7 +315,15 @@ class _Writer:
 
     def _merged(self, groups: Iterable[tuple[GateNote, ...]]) -> list[GateNote]:
         notes = self._all(groups)
-        return notes if self.verbose else notes[:_NOTES]
+        if self.verbose:
+            return notes
+        # One of each file first: five gates of one function say less than one each of five parts.
+        first: dict[str, GateNote] = {}
+        for note in notes:
+            first.setdefault(note.place.path, note)
+        ahead = list(first.values())
+        chosen = [*ahead, *(note for note in notes if note not in ahead)][:_NOTES]
+        return [note for note in notes if note in chosen]
 
     def _rest(self, notes: list[GateNote]) -> None:
         if len(notes) > _NOTES and not self.verbose:
@@ -354,7 +363,9 @@ class _Writer:
         for pin in shown:
             version = pin.version or _bounds(pin.requirement or "", pin.name)
             texts.append(f"{pin.name} {version}".rstrip())
-        self.row("5 packages", " · ".join(texts) or "the tree states no dependencies")
+        short = texts if self.verbose else texts[:_PACKAGES]
+        rest = f" · and {len(texts) - len(short)} more (-v)" if len(short) < len(texts) else ""
+        self.row("5 packages", (" · ".join(short) or "the tree states no dependencies") + rest)
         free = [p for p in pins if p.requirement is None]
         if free:
             self.more("in no dependency list, though gates ask for it: " + ", ".join(p.name for p in free))
