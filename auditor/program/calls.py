@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from auditor.program import externals
@@ -164,6 +164,8 @@ class Calls(Expressions):
         """A value that crosses a module-level name: provenance now starts at that name."""
         if not value.roots or isinstance(value.one, (Function, ClassRef, ModuleRef, Partial)):
             return value
+        if name in module.imported:
+            return value  # it keeps the name of the module that defines it
         qualified = f"{module.name}.{name}"
         place = module.places.get(name, (1, "constant"))
         self.learn(qualified, module, name, place[0], "constant", value)
@@ -634,7 +636,7 @@ class Calls(Expressions):
                 called = [o for o in f.options if not isinstance(o, _CONSTANTS)]
                 if 0 < len(called) <= 8:
                     return self._any_of([self.call_one(o, args, kwargs, fr, node) for o in called], f.reasons)
-            given = frozenset(r for r in f.reasons if r.startswith(_GIVEN))
+            given = given_reasons((V(f),))
             if given:
                 return V(Unknown(given))
         text = f"call {short(node.func)}()" if node is not None else "call"
@@ -947,6 +949,11 @@ class Calls(Expressions):
                     return truth_of(a)
                 return Unknown(a.reasons, (True, False) if name == "bool" else None)
         return _fold_plain(name, args)
+
+
+def given_reasons(values: Iterable[V]) -> frozenset[str]:
+    """Those reasons of unknown values that a person can assume."""
+    return frozenset(r for v in values for r in all_reasons(v) if r.startswith(_GIVEN))
 
 
 def _inner_reasons(seq: Seq) -> frozenset[str]:

@@ -26,6 +26,7 @@ class Module:
         self.places: dict[str, tuple[int, str]] = {}  # name -> (line, kind) of its binding
         self.state = "new"  # new | running | done
         self.stars: list[str] = []
+        self.imported: set[str] = set()  # names that an import statement binds
         self.aliases: dict[str, str] = {}  # imported name -> the other name it is bound to here
         self.hoisted: dict[str, Any] | None = None
         self._reassigned: dict[str, int] | None = None

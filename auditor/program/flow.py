@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from auditor.program import externals
-from auditor.program.calls import BIG_FUNCTION, MAX_DEPTH, Calls
+from auditor.program.calls import BIG_FUNCTION, MAX_DEPTH, Calls, given_reasons
 from auditor.program.classes import ClassInfo
 from auditor.program.expressions import dotted, short
 from auditor.program.frames import Frame
@@ -238,6 +238,7 @@ class Flow(Calls):
         if value.roots:
             fr.marked.add(name)
         if fr.kind == "module":
+            fr.module.imported.discard(name)
             line = getattr(node, "lineno", 1)
             fr.module.places.setdefault(name, (line, "constant"))
             scalar = value.one
@@ -620,6 +621,8 @@ class Flow(Calls):
     def _import(self, node: ast.Import, fr: Frame) -> None:
         for alias in node.names:
             self._import_effect(alias.name, fr)
+            if fr.kind == "module":
+                fr.module.imported.add(alias.asname or alias.name.split(".", 1)[0])
             if alias.asname:
                 fr.env[alias.asname] = V(Pending(alias.name, None))
             else:
@@ -634,6 +637,8 @@ class Flow(Calls):
                 if fr.kind == "module":
                     fr.module.stars.append(module)
                 continue
+            if fr.kind == "module":
+                fr.module.imported.add(alias.asname or alias.name)
             if alias.asname and alias.asname != alias.name:
                 fr.module.aliases[alias.name] = alias.asname
             fr.env[alias.asname or alias.name] = V(Pending(module, alias.name))
@@ -809,7 +814,10 @@ class Flow(Calls):
         if fr is not None:
             fr.raises += 1
         typed = self.returned_type(function)
-        return typed if typed is not None else V(unknown(why))
+        if typed is not None:
+            return typed
+        given = given_reasons((*args, *kwargs.values()))
+        return V(Unknown(given) if given else unknown(why))
 
     note_arguments: Callable[..., None]
     worth_calling: Callable[..., bool]
