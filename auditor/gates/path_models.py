@@ -19,6 +19,8 @@ from auditor.program.values import ClassRef, Function, Map, Seq, V
 _DEPTH = 6
 #: Methods that a constructor calls on its own object and that are read too, at most.
 _HELPERS = 40
+#: A table of classes with more rows than this holds alternatives, not what a model is built of.
+_ROWS = 4
 _RETURNS_CLASS = re.compile(r"^[ \t]+return _?[A-Z]\w*[ \t]*(?:#.*)?$", re.M)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -177,6 +179,8 @@ def _built(info: ClassInfo, program: Any) -> Iterator[tuple[ClassInfo, Place]]:
             held: Any = value.one
             if isinstance(held, Map):
                 several = list(held.items.values())
+                if len(several) > _ROWS:
+                    continue
             else:
                 several = list(held.items) if isinstance(held, Seq) else [held]
             for one in several:

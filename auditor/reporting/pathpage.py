@@ -177,9 +177,10 @@ class _Writer:
                 self._argument_details(argument)
         if not self.report.followed:
             self.row(
-                label, "the start of this tree could not be followed to its end: name what you know with"
+                label,
+                "the start of this tree could not be followed: what is not listed is not known; "
+                "name what you know with --assume arg.NAME=VALUE",
             )
-            self.more("--assume arg.NAME=VALUE; values below are only those that were given")
         elif label:
             self.row(label, "nothing is rewritten")
         rest = len([a for a in moved if a.writes]) - len([a for a in (*known, *open_) if a.writes])
