@@ -12,7 +12,7 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 SMOKE = build/smoke
 
-.PHONY: help audit test lint types contract smoke check bench format clean
+.PHONY: help audit wheels test lint types contract smoke check bench format clean
 
 help:
 	@sed -n '1,4p' Makefile
@@ -36,8 +36,19 @@ $(VENV)/.dev: $(VENV)/.made pyproject.toml
 audit: $(VENV)/.core
 	$(BIN)/audit sglang --release $(RELEASE) --target $(TARGET)
 
+# Release wheels for the tests on real trees, about 120 MB; without them those tests are skipped by name.
+RELEASES = 0.5.12 0.5.13 0.5.14 0.5.16 0.5.18 0.5.20 0.5.23
+WHEELS = .cache/wheels
+WHEEL_FOR = --no-deps --only-binary :all: --implementation cp --python-version 3.11 --abi cp311 --platform manylinux_2_34_x86_64
+wheels: $(VENV)/.made
+	mkdir -p $(WHEELS)
+	for release in $(RELEASES); do \
+	  ls $(WHEELS)/sglang-$$release-*.whl > /dev/null 2>&1 || \
+	  $(PIP) download $(WHEEL_FOR) --dest $(WHEELS) sglang==$$release || exit 1; \
+	done
+
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	SGLANG_AUDITOR_WHEELS=$${SGLANG_AUDITOR_WHEELS:-$(CURDIR)/$(WHEELS)} $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
