@@ -57,7 +57,7 @@ def _pairs(context, walks, calls):
             waits = any(n == write.argument and values in NO_VALUE for n, values in write.place.facts)
             if mine and write.reach[reference] == "false" and waits:
                 arms.append((path, name, write, models, mine))
-            elif mine and write.reach[reference] != "false" and write.value not in ("auto", "None"):
+            elif "false" not in write.reach.values() and write.value != "auto":
                 blind.append((path, name, walk, write, models))
     for path, name, walk, write, models in blind:
         if not models:

@@ -22,10 +22,11 @@ MODEL = re.compile(r"[A-Z][A-Za-z0-9_]*[a-z][A-Za-z0-9_]*")
 OTHER_VENDORS = frozenset({"aiter", "ascend", "intel_amx", "intel_xpu", "wave", "mps", "xpu"})
 UNSET = "left as it was"
 #: Values that name kernels without any build for 12.x: FlashAttention 3 (8.x, 9.x), FlashAttention 4 and
-#: TensorRT-LLM's generated kernels (10.x), FlashMLA (9.0a, 10.0a, 10.3a).
+#: TensorRT-LLM's generated expert kernels (10.x), FlashMLA (9.0a, 10.0a, 10.3a). What has kernels in some
+#: releases is left to the refusals of the tree itself.
 NOT_FOR_12 = {
-    "attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla", "trtllm_mha"},
-    "prefill_attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla", "trtllm_mha"},
+    "attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla"},
+    "prefill_attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla"},
     "decode_attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla"},
     "mm_attention_backend": {"fa3", "fa4"},
     "moe_runner_backend": {"flashinfer_trtllm", "flashinfer_trtllm_routed"},
@@ -71,9 +72,14 @@ def function_at(source: bytes, line: int, name: str) -> ast.FunctionDef | None:
     else:
         return None
     width = len(head[1])
-    first = start
-    while first and lines[first - 1].strip()[:1] == b"@":
-        first -= 1
+    first = above = start
+    while above and lines[above - 1].strip():  # decorators, also ones that spread over lines
+        above -= 1
+        deeper = len(lines[above]) - len(lines[above].lstrip()) > width
+        if lines[above].strip()[:1] == b"@":
+            first = above
+        elif not deeper and lines[above].strip()[:1] != b")":
+            break
     ends = [
         index
         for index in range(start + 1, len(lines))
@@ -137,7 +143,10 @@ class Walk:
         self.returns = next((word for word in words if name.endswith(f"default_{word}")), None)
 
     def function(self, node: ast.FunctionDef) -> None:
-        named = [name for decorator in node.decorator_list for name in models_in(decorator)]
+        named = []
+        for decorator in node.decorator_list:
+            spread = [n.value.id for n in ast.walk(decorator) if _is_spread_name(n)]
+            named += models_in(decorator) or spread  # register(*MODELS): the list's name stands for them
         self.block(node.body, dict.fromkeys(self.targets, "true"), Place(tuple(named)))
 
     def block(self, body, reach, place: Place) -> tuple[dict[str, str], Place]:
@@ -284,10 +293,15 @@ class Walk:
 
     def without_kernels(self) -> Iterator[Match]:
         """Writes that 12.x comes to, of a value that names kernels it does not have."""
+        seen: set[tuple[object, ...]] = set()
         for write in self.writes:
             comes = {t for t in self.targets if t.startswith("sm_12") and write.reach[t] != "false"}
             comes -= write.place.refused
+            key = (write.argument, write.value, write.place.models)
+            if key in seen:
+                continue
             if comes and write.value in NOT_FOR_12.get(write.argument, ()):
+                seen.add(key)
                 models = write.place.models
                 yield Match(
                     self.path,
@@ -306,6 +320,10 @@ class Walk:
 
 def outcome(writes: list[Write], target: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(w.value for w in writes if w.reach[target] != "false"))
+
+
+def _is_spread_name(node: ast.AST) -> bool:
+    return isinstance(node, ast.Starred) and isinstance(node.value, ast.Name)
 
 
 def facts_in(test: ast.expr) -> tuple[tuple[str, frozenset[object]], ...]:
