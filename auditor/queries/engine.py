@@ -53,12 +53,15 @@ def run_queries(
         for hit in hits[path]:
             by_query.setdefault(hit.query, []).append((path, hit))
     found: dict[tuple[Any, ...], Finding] = {}
+    memo: dict[Any, Any] = {}
     for query in queries:
         matches = list(_matches(query, gates, by_path, by_query, (*targets, reference), reference))
         if query.plugin:
             from auditor.queries.plugins import PluginContext, run_plugin
 
-            context = PluginContext(tuple(gates), tree, program, tuple(targets), reference, profile, query)
+            context = PluginContext(
+                tuple(gates), tree, program, tuple(targets), reference, profile, query, memo
+            )
             matches = run_plugin(query, context, plugin_folder, matches)
         for match in matches:
             finding = _finding(query, match, targets)

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from auditor.gates.model import Arm, Effect, Gate, Tri
 from auditor.queries.model import REFERENCE, ArmsMatch, EffectMatch, GateMatch, PredicateMatch, listed
@@ -48,10 +49,16 @@ def truth_holds(wanted: Mapping[str, object], values: Mapping[str, str], referen
     """
     for key, outcome in wanted.items():
         glob = reference if key == REFERENCE else key
-        found = [value for target, value in values.items() if fnmatchcase(target, glob)]
-        if not found or not all(_outcome_is(value, outcome) for value in found):
+        meant = (glob,) if glob in values else _meant(glob, tuple(values))
+        if not meant or not all(_outcome_is(values[target], outcome) for target in meant):
             return False
     return True
+
+
+@lru_cache(maxsize=1024)
+def _meant(glob: str, targets: tuple[str, ...]) -> tuple[str, ...]:
+    """The targets that a glob means: asked for every gate and query, always about the same few targets."""
+    return tuple(target for target in targets if fnmatchcase(target, glob))
 
 
 def _outcome_is(value: str, outcome: object) -> bool:

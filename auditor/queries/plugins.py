@@ -10,11 +10,11 @@ import ast
 import builtins
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from auditor.arch.targets import load_targets
 from auditor.errors import UserError
@@ -41,6 +41,7 @@ class PluginContext:
     reference: str
     profile: Profile | None
     query: Query | None = None
+    memo: dict[Any, Any] = field(default_factory=dict)  # shared by all plugins of one run
 
     def truth(self, module: str, expression: ast.expr) -> dict[str, Tri]:
         """What an expression is worth per target at the end of a module; arguments and locals are unknown.
@@ -48,6 +49,12 @@ class PluginContext:
         For conditions that are no gates, such as a question about the vendor. Without a program to ask
         everything is unknown.
         """
+        key = ("truth", module, ast.unparse(expression))
+        if key not in self.memo:
+            self.memo[key] = self._worth(module, expression)
+        return dict(self.memo[key])
+
+    def _worth(self, module: str, expression: ast.expr) -> dict[str, Tri]:
         from auditor.program.frames import Frame
         from auditor.program.program import STEPS, Program
         from auditor.program.values import V, truth_of, unknown

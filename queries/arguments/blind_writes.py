@@ -37,21 +37,21 @@ def run(context) -> list[Match]:
         spoken = _spoken(lines, words)
         for name, line in spoken.items():
             symbol = next((s for s in sorted(asked) if s.rsplit(".", 1)[-1] == name), name)
-            found = tool.function_at(data, line, name)
-            if found is None:
+            walk = tool.walked(context, path, module, symbol, line, frozenset(words))
+            if walk is None:
                 continue
-            walk = tool.Walk(context, path, module, symbol, words)
-            walk.function(found)
             calls |= {called: models for called, models in walk.calls.items() if called not in calls}
             walks[path, name] = walk
-    return list(_pairs(context, walks, calls))
+    return list(_pairs(context, walks, calls, words))
 
 
-def _pairs(context, walks, calls):
+def _pairs(context, walks, calls, words):
     reference = context.reference
     arms, blind = [], []
     for (path, name), walk in sorted(walks.items()):
         for write in walk.writes:
+            if write.argument not in words:
+                continue
             models = write.place.models or calls.get(name, ())
             mine = {t for t in walk.targets if t.startswith("sm_12") and write.reach[t] != "false"}
             waits = any(n == write.argument and values in NO_VALUE for n, values in write.place.facts)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import ast
 import re
-import textwrap
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -32,28 +31,32 @@ NOT_FOR_12 = {
     "moe_runner_backend": {"flashinfer_trtllm", "flashinfer_trtllm_routed"},
     "fp8_gemm_runner_backend": {"flashinfer_trtllm"},
 }
+#: All arguments of the queries beside this file, so that a function is walked once for all of them.
+KNOWN = frozenset(
+    """
+    attention_backend attn_backend prefill_attention_backend decode_attention_backend moe_runner_backend
+    speculative_moe_runner_backend fp8_gemm_runner_backend fp4_gemm_runner_backend bf16_gemm_backend
+    kv_cache_dtype page_size mamba_ssm_dtype flashinfer_allreduce_fusion_backend
+    enable_flashinfer_allreduce_fusion linear_attn_backend linear_attn_decode_backend
+    linear_attn_prefill_backend mamba_backend
+    """.split()
+)
 DEF = re.compile(rb"^([ \t]*)(?:async[ \t]+)?def[ \t]+(\w+)")
 
 
 def run(context) -> list[Match]:
-    words = tuple(context.query.words)
-    by_function: dict[tuple[str, str, str], list] = {}
+    words = frozenset(context.query.words)
+    by_function: dict[tuple[str, str, str], int] = {}
     for gate in context.gates:
         if gate.kind in ("if", "elif", "ifexp", "assign") and gate.symbol and _differs(gate, context):
-            by_function.setdefault((gate.path, gate.module, gate.symbol), []).append(gate)
+            key = (gate.path, gate.module, gate.symbol)
+            by_function[key] = min(gate.line, by_function.get(key, gate.line))
     out: list[Match] = []
-    sources: dict[str, bytes] = {}
-    for (path, module, symbol), gates in sorted(by_function.items()):
-        if path not in sources:
-            sources[path] = context.tree.read(path)
-        if not any(word.encode() in sources[path] for word in words):
-            continue
-        found = function_at(sources[path], min(gate.line for gate in gates), symbol.rsplit(".", 1)[-1])
-        if found is None:
-            continue
-        walk = Walk(context, path, module, symbol, words)
-        walk.function(found)
-        out.extend(walk.without_kernels() if context.query.id.endswith("without-kernels") else walk.matches())
+    for (path, module, symbol), line in sorted(by_function.items()):
+        walk = walked(context, path, module, symbol, line, words)
+        if walk is not None:
+            found = walk.without_kernels if context.query.id.endswith("without-kernels") else walk.matches
+            out.extend(found(words))
     return out
 
 
@@ -62,9 +65,27 @@ def _differs(gate, context) -> bool:
     return any(gate.truth.get(target) != mine for target in gate.truth if target.startswith("sm_12"))
 
 
-def function_at(source: bytes, line: int, name: str) -> ast.FunctionDef | None:
-    """The nearest definition of that name above a line, with the line numbers of the file."""
-    lines = source.splitlines()
+def walked(context, path: str, module: str, symbol: str, line: int, words: frozenset[str]) -> Walk | None:
+    """The walk through a function, kept for the other queries of a run; None where it names no argument."""
+    names = KNOWN | words
+    key = ("walk", path, symbol, names)
+    if key not in context.memo:
+        source = ("lines", path)
+        if source not in context.memo:
+            context.memo[source] = context.tree.read(path).splitlines()
+        walk = None
+        found = function_at(context.memo[source], line, symbol.rsplit(".", 1)[-1], names)
+        if found is not None:
+            walk = Walk(context, path, module, symbol, tuple(sorted(names)))
+            walk.function(found)
+        context.memo[key] = walk
+    return context.memo[key]
+
+
+def function_at(
+    lines: list[bytes], line: int, name: str, words: frozenset[str]
+) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The nearest definition of that name above a line, if it holds a word, with the lines of the file."""
     for start in range(min(line, len(lines)) - 1, -1, -1):
         head = DEF.match(lines[start])
         if head and head[2].decode() == name:
@@ -80,21 +101,34 @@ def function_at(source: bytes, line: int, name: str) -> ast.FunctionDef | None:
             first = above
         elif not deeper and lines[above].strip()[:1] != b")":
             break
-    ends = [
-        index
-        for index in range(start + 1, len(lines))
-        if lines[index].strip() and len(lines[index]) - len(lines[index].lstrip()) <= width
-    ]
     # The first line no deeper than the `def` may still belong to its signature or to a string.
-    for end in [*ends[:4], len(lines)]:
-        text = b"\n".join(lines[first:end]).decode("utf-8", "replace")
-        try:
-            body = ast.parse(textwrap.dedent(text)).body
-        except SyntaxError:
+    for end in _ends(lines, start + 1, width):
+        text = b"\n".join(lines[first:end])
+        if not any(word.encode() in text for word in words):
             continue
-        if body and isinstance(body[0], ast.FunctionDef) and end > line - 1:
-            return ast.increment_lineno(body[0], first)
+        # Empty lines above it keep the numbers of the file.
+        inside = b"\n" * (first - 1) + b"if 1:\n" + text if width else b"\n" * first + text
+        try:
+            body: list[ast.stmt] = ast.parse(inside).body
+        except (SyntaxError, ValueError):
+            continue
+        if width and isinstance(body[0], ast.If):
+            body = body[0].body
+        if isinstance(body[0], (ast.FunctionDef, ast.AsyncFunctionDef)) and end > line - 1:
+            return body[0]
     return None
+
+
+def _ends(lines: list[bytes], start: int, width: int) -> Iterator[int]:
+    """Lines before which a definition may end: the first few that are no deeper, then the end of the file."""
+    left = 4
+    for index in range(start, len(lines)):
+        if lines[index].strip() and len(lines[index]) - len(lines[index].lstrip()) <= width:
+            yield index
+            left -= 1
+            if not left:
+                return
+    yield len(lines)
 
 
 class Place(NamedTuple):
@@ -142,7 +176,7 @@ class Walk:
         name = symbol.rsplit(".", 1)[-1]
         self.returns = next((word for word in words if name.endswith(f"default_{word}")), None)
 
-    def function(self, node: ast.FunctionDef) -> None:
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         named = []
         for decorator in node.decorator_list:
             spread = [n.value.id for n in ast.walk(decorator) if _is_spread_name(n)]
@@ -210,17 +244,17 @@ class Walk:
                     pairs = list(zip(target.elts, node.value.elts, strict=False))
                 for left, right in pairs:
                     self.assign(left, right, node.lineno, reach, place)
-        for inner in ast.walk(node):
-            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and place.models:
-                self.calls.setdefault(inner.func.id, place.models)
         if isinstance(node, ast.Return) and node.value is not None and self.returns:
             self.write(self.returns, node.value, node.lineno, reach, place)
-        if isinstance(node, (ast.Return, ast.Expr, ast.Assign)) and node.value is not None:
-            for inner in ast.walk(node.value):
-                if isinstance(inner, ast.Dict):
-                    for key, value in zip(inner.keys, inner.values, strict=True):
-                        if isinstance(key, ast.Constant) and key.value in self.words:
-                            self.write(str(key.value), value, node.lineno, reach, place)
+        if not isinstance(node, (ast.Return, ast.Expr, ast.Assign)) or node.value is None:
+            return
+        for inner in ast.walk(node.value):
+            if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and place.models:
+                self.calls.setdefault(inner.func.id, place.models)
+            if isinstance(inner, ast.Dict):
+                for key, value in zip(inner.keys, inner.values, strict=True):
+                    if isinstance(key, ast.Constant) and key.value in self.words:
+                        self.write(str(key.value), value, node.lineno, reach, place)
 
     def assign(self, left, right, line, reach, place: Place) -> None:
         name = None
@@ -256,9 +290,11 @@ class Walk:
             for text, comes in list(self.locals[node.id]):
                 yield text, both(reach, comes)
 
-    def matches(self) -> Iterator[Match]:
+    def matches(self, words: frozenset[str]) -> Iterator[Match]:
         groups: dict[tuple[str, tuple[str, ...], tuple[int, ...]], list[Write]] = {}
         for write in self.writes:
+            if write.argument not in words:
+                continue
             key = (write.argument, write.place.models, write.place.branches)
             groups.setdefault(key, []).append(write)
         reference = self.context.reference
@@ -291,14 +327,14 @@ class Walk:
                 verdict={t: "fallback" for t in mine},
             )
 
-    def without_kernels(self) -> Iterator[Match]:
+    def without_kernels(self, words: frozenset[str]) -> Iterator[Match]:
         """Writes that 12.x comes to, of a value that names kernels it does not have."""
         seen: set[tuple[object, ...]] = set()
         for write in self.writes:
             comes = {t for t in self.targets if t.startswith("sm_12") and write.reach[t] != "false"}
             comes -= write.place.refused
             key = (write.argument, write.value, write.place.models)
-            if key in seen:
+            if key in seen or write.argument not in words:
                 continue
             if comes and write.value in NOT_FOR_12.get(write.argument, ()):
                 seen.add(key)
