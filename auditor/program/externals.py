@@ -7,6 +7,7 @@ PyTorch, a visible device, Linux). Everything else outside the tree is unknown.
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -105,6 +106,20 @@ def _asks_capability(command: Any) -> bool:
         and words[0] == "nvidia-smi"
         and any("compute_cap" in w for w in words if isinstance(w, str))
     )
+
+
+def _matched(name: str, pattern: Any, text: Any) -> Any:
+    """A regular expression on constant text: None, or something true. Patterns that could run long are left
+    open: more than two repetitions, or long texts."""
+    if not (isinstance(pattern, str) and isinstance(text, str)):
+        return unknown(f"call {name}()")
+    if len(pattern) > 120 or len(text) > 200 or sum(pattern.count(c) for c in "*+{") > 2:
+        return unknown(f"call {name}()")
+    try:
+        found = getattr(re, name.rpartition(".")[2])(pattern, text)
+    except (re.error, RecursionError, OverflowError):
+        return unknown(f"call {name}()")
+    return None if found is None else Unknown(frozenset({f"call {name}()"}), None, True)
 
 
 class World:
@@ -234,6 +249,8 @@ class World:
                 if there is None:
                     return V(unknown(f"dep.{target.split('.', 1)[0]}"))
                 return V(External(f"spec:{target}") if there else None)
+        if name in ("re.match", "re.search", "re.fullmatch") and len(args) == 2:
+            return V(_matched(name, args[0].one, args[1].one))
         if name == "sys.exit":
             return V(unknown("exit"))
         return None
