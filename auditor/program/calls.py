@@ -502,6 +502,7 @@ class Calls(Expressions):
         args: list[V] = []
         kwargs: dict[str, V] = {}
         loose = False
+        open_: list[V] = []  # values of ``**x`` whose keys are not all known
         opaque = func.each is None and isinstance(func.one, (Unknown, External))
         transparent = (
             opaque
@@ -528,10 +529,12 @@ class Calls(Expressions):
         for keyword in node.keywords:
             value = self.lazy(keyword.value, fr)
             if keyword.arg is None:
-                if value.each is None and isinstance(value.one, Map):
-                    kwargs.update({k: V(s) for k, s in value.one.items.items() if isinstance(k, str)})
+                spread = _spread(value)
+                if spread is not None:
+                    kwargs.update(spread)
                 else:
                     loose = True
+                    open_.append(value)
                 continue
             kwargs[keyword.arg] = value
             if value.roots and not transparent and fr.recorder is not None:
@@ -548,9 +551,15 @@ class Calls(Expressions):
             func = self.resolve(pending)
         self._escapes(node, func, fr)
         if loose:
-            fr.raises += 1
-            return V(unknown(f"call {short(node.func)}()"))
+            return self.loose_call(func, args, kwargs, open_, fr, node)
         return self.call(func, args, kwargs, fr, node)
+
+    def loose_call(
+        self, func: V, args: list[V], kwargs: dict[str, V], open_: list[V], fr: Frame, node: ast.Call
+    ) -> V:
+        """A call with ``*x`` or ``**x`` that cannot be laid out; ``open_`` holds the latter."""
+        fr.raises += 1
+        return V(unknown(f"call {short(node.func)}()"))
 
     def _escapes(self, node: ast.Call, func: V, fr: Frame) -> None:
         """Forget what a call may change: containers it mutates, attributes of objects it is given."""
@@ -710,6 +719,8 @@ class Calls(Expressions):
                     default,
                     lambda k, d: self._map_get(this, k, d),
                 ).with_provenance(roots, via)
+            if this.maybe and name in ("keys", "values", "items"):
+                return V(unknown(f"{name}() of an open dictionary"))
             if name == "keys":
                 return V(
                     Seq("tuple", tuple(Seq("tuple", k) if isinstance(k, tuple) else k for k in this.items))
@@ -748,6 +759,8 @@ class Calls(Expressions):
                 return Unknown(_inner_reasons(key) or frozenset({"dictionary key"}))
             key = plain
         if is_const(key) or isinstance(key, (tuple, ClassRef)):
+            if key in this.maybe:
+                return join_scalars(this.items[key], default, frozenset({"dictionary key"}))
             return this.items.get(key, default)
         return Unknown(reasons_of(key) or frozenset({"dictionary key"}))
 
@@ -912,6 +925,8 @@ class Calls(Expressions):
             kind = kinds.get(b.name[9:])
             if kind is not None and not isinstance(a, EnumMember):
                 return isinstance(a, kind)
+        if isinstance(b, External) and isinstance(a, Map) and b.name.startswith("builtins."):
+            return b.name in ("builtins.dict", "builtins.object")
         if isinstance(b, External) and isinstance(a, Seq) and b.name in ("builtins.tuple", "builtins.list"):
             return b.name.endswith(a.kind)
         return Unknown(reasons_of(a) | reasons_of(b) or frozenset({"isinstance"}), (True, False))
@@ -956,6 +971,17 @@ def given_reasons(values: Iterable[V]) -> frozenset[str]:
     return frozenset(r for v in values for r in all_reasons(v) if r.startswith(_GIVEN))
 
 
+def _spread(value: V) -> dict[str, V] | None:
+    """Keyword arguments from ``**value``, or None where some target lacks a key or it may be absent."""
+    maps = value.scalars()
+    if not all(isinstance(m, Map) and not m.maybe and m.items.keys() == maps[0].items.keys() for m in maps):
+        return None
+    names = [k for k in maps[0].items if isinstance(k, str)]
+    if value.each is None:
+        return {k: V(maps[0].items[k]) for k in names}
+    return {k: make(tuple(m.items[k] for m in maps)) for k in names}
+
+
 def _inner_reasons(seq: Seq) -> frozenset[str]:
     return frozenset().union(*(reasons_of(item) for item in seq.items))
 
@@ -968,6 +994,8 @@ def _fold_plain(name: str, args: tuple[Any, ...]) -> Any:
             return False
         t = truth_of(first)
         return unknown("bool()") if t is None else t
+    if isinstance(first, Map) and first.maybe and name != "dict":
+        return unknown(f"{name}() of an open dictionary")
     if name == "len" and isinstance(first, (Seq, Map, str)):
         return len(first.items) if not isinstance(first, str) else len(first)
     if name in ("tuple", "list", "set", "frozenset"):
@@ -986,8 +1014,8 @@ def _fold_plain(name: str, args: tuple[Any, ...]) -> Any:
             return Seq(name, items, first.cls if name == "tuple" else None)
         if isinstance(first, str) and len(first) < 200:
             return Seq(name, tuple(first))
-    if name == "dict" and not args:
-        return Map({})
+    if name == "dict" and (not args or (len(args) == 1 and isinstance(first, Map))):
+        return Map(dict(first.items), first.maybe) if isinstance(first, Map) else Map({})
     if name == "map" and len(args) == 2 and isinstance(first, External) and isinstance(args[1], Seq):
         inner = first.name[9:] if first.name.startswith("builtins.") else ""
         if inner in ("int", "str", "bool", "float"):

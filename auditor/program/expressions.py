@@ -449,6 +449,8 @@ class Expressions:
             open_ = None
             for item in items:
                 link = self._equal(a, item)
+                if link is True and isinstance(b, Map) and item in b.maybe:
+                    link = unknown("dictionary key")
                 if link is True:
                     return True
                 if isinstance(link, Unknown):
@@ -586,12 +588,20 @@ class Expressions:
 
         def build(i: int) -> Any:
             out: dict[Any, Any] = {}
+            maybe: set[Any] = set()
             for key, value in pairs:
                 scalar = value.at(i)
                 if key is None:
                     if not isinstance(scalar, Map):
                         return Unknown(reasons_of(scalar) or frozenset({"unpacking"}))
-                    out.update(scalar.items)
+                    for k, inner in scalar.items.items():
+                        if k not in scalar.maybe:
+                            maybe.discard(k)
+                        elif k in out:
+                            inner = join_scalars(out[k], inner)
+                        else:
+                            maybe.add(k)
+                        out[k] = inner
                     continue
                 k = key.at(i)
                 if isinstance(k, Seq):
@@ -601,7 +611,8 @@ class Expressions:
                 elif not is_const(k) and not isinstance(k, ClassRef):
                     return Unknown(reasons_of(k) or frozenset({"dictionary key"}))
                 out[k] = scalar
-            return Map(out)
+                maybe.discard(k)
+            return Map(out, frozenset(maybe))
 
         if not split:
             return V(build(0), roots, via)
@@ -717,6 +728,8 @@ class Expressions:
         if iterable.each is not None or not isinstance(iterable.one, (Seq, Map)):
             return None
         items = list(iterable.one.items)
+        if isinstance(iterable.one, Map) and iterable.one.maybe:
+            return None
         if len(items) > 32:
             return None
         kind = {ast.ListComp: "list", ast.SetComp: "set", ast.GeneratorExp: "list"}[type(node)]

@@ -393,7 +393,7 @@ class Flow(Calls):
         if iterable.each is not None or not isinstance(iterable.one, (Seq, Map)):
             return None
         items = list(iterable.one.items)
-        if len(items) > 8:
+        if len(items) > 8 or (isinstance(iterable.one, Map) and iterable.one.maybe):
             return None
         for child in ast.walk(node):
             if isinstance(child, (ast.Break, ast.Continue)):
@@ -566,6 +566,8 @@ class Flow(Calls):
             if body_raises
             else end_body[2]
         )
+        if body_raises:
+            self.interrupted(mids, marker, fr)
         ends = [end_body]
         for handler in node.handlers:
             fr.env = dict(mids)
@@ -592,6 +594,10 @@ class Flow(Calls):
         if not node.handlers and body_raises:
             fr.may = end_body[0]
         self.block(node.finalbody, fr)
+
+    def interrupted(self, mids: dict[str, V], marker: V, fr: Frame) -> None:
+        """Hook: ``mids`` is the state in which handlers start, somewhere between the start and the end of
+        the body."""
 
     def _why_try(self, node: Any, fr: Frame, raises: bool) -> frozenset[str]:
         if not raises:

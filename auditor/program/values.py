@@ -16,6 +16,7 @@ from typing import Any
 EMPTY: frozenset[str] = frozenset()
 MAX_OPTIONS = 8
 MAX_REASONS = 8
+MAX_KEYS = 64  # of two dictionaries that are joined
 
 
 class Unknown:
@@ -76,12 +77,13 @@ class Seq:
 
 
 class Map:
-    """A dictionary with constant keys, all known. Values are scalars."""
+    """A dictionary with constant keys. Values are scalars; keys in ``maybe`` may be absent."""
 
-    __slots__ = ("items",)
+    __slots__ = ("items", "maybe")
 
-    def __init__(self, items: dict[Any, Any]) -> None:
+    def __init__(self, items: dict[Any, Any], maybe: frozenset[Any] = EMPTY) -> None:
         self.items = items
+        self.maybe = maybe
 
 
 class External:
@@ -255,6 +257,12 @@ def same(a: Any, b: Any) -> bool:
         )
     if isinstance(a, External):
         return bool(a.name == b.name)
+    if isinstance(a, Map):
+        return (
+            a.maybe == b.maybe
+            and list(a.items) == list(b.items)
+            and all(same(x, b.items[k]) for k, x in a.items.items())
+        )
     if isinstance(a, ModuleRef):
         return a.module is b.module
     if isinstance(a, Function):
@@ -340,6 +348,8 @@ def join_scalars(a: Any, b: Any, why: frozenset[str] = EMPTY) -> Any:
         and len(a.items) == len(b.items)
     ):
         return Seq(a.kind, tuple(join_scalars(x, y, why) for x, y in zip(a.items, b.items)), a.cls)
+    if isinstance(a, Map) and isinstance(b, Map) and len(a.items) + len(b.items) <= MAX_KEYS:
+        return _join_maps(a, b, why)
     reasons = why
     if isinstance(a, Unknown):
         reasons = reasons | a.reasons
@@ -356,6 +366,14 @@ def join_scalars(a: Any, b: Any, why: frozenset[str] = EMPTY) -> Any:
             options = tuple(merged)
     ta = truth_of(a)
     return Unknown(reasons, options, ta if ta is not None and ta == truth_of(b) else None)
+
+
+def _join_maps(a: Map, b: Map, why: frozenset[str]) -> Map:
+    """A dictionary that is one of two: key by key; what only one of them has may be absent."""
+    items = dict(a.items)
+    for key, value in b.items.items():
+        items[key] = join_scalars(items[key], value, why) if key in items else value
+    return Map(items, a.maybe | b.maybe | (a.items.keys() ^ b.items.keys()))
 
 
 def truth_of(scalar: Any) -> bool | None:
@@ -375,7 +393,7 @@ def truth_of(scalar: Any) -> bool | None:
     if isinstance(scalar, Seq):
         return bool(scalar.items)
     if isinstance(scalar, Map):
-        return bool(scalar.items)
+        return None if scalar.items and len(scalar.maybe) == len(scalar.items) else bool(scalar.items)
     if isinstance(scalar, (Function, ClassRef, ModuleRef, Bound, Partial, Method)):
         return True
     if isinstance(scalar, Instance):
