@@ -20,10 +20,12 @@ def _program(program: Program) -> int:
             return _print(
                 quick, sys.stdout if arguments else sys.stderr, EXIT_OK if arguments else EXIT_INPUT
             )
-    if program.projects and arguments and arguments[0] in program.project_names():
+    inner = program is UMBRELLA and arguments[:1] == [AUDIT.name]
+    words = arguments[1:] if inner else arguments
+    if (inner or program.projects) and words and words[0] in AUDIT.project_names():
         from auditor.cli.quick import request_of
 
-        request = request_of(arguments[0], arguments[1:])
+        request = request_of(words[0], words[1:])
         if request is not None:
             from auditor.cli.project import audit_project
             from auditor.cli.run import guarded

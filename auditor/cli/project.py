@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from auditor.cli.output import render, write_bytes
 from auditor.cli.request import Request
-from auditor.cli.source import audited, opened, tree_words
+from auditor.cli.source import audited, audited_json, opened, tree_words
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
 
 if TYPE_CHECKING:
@@ -15,15 +15,22 @@ if TYPE_CHECKING:
     from auditor.gates.model import Report
 
 
+_NO_PROBLEMS = b'\n"problems":[],\n'
+
+
 def audit_project(request: Request) -> int:
     """Audit the tree of a request, print the report, and return the exit code."""
     with opened(request) as tree:
-        report = audited(tree, request)
         if request.format == "json":
+            data = audited_json(tree, request)
+            write_bytes(data, request.output)
+            if not request.fail_on and _NO_PROBLEMS in data[-300:]:  # only statistics follow
+                return EXIT_OK
             from auditor.reporting import jsonout
 
-            write_bytes(jsonout.dumps(report), request.output)
+            report = jsonout.loads(data, "the report")
         else:
+            report = audited(tree, request)
             from auditor.reporting import terminal
 
             def draw(console: Console) -> None:

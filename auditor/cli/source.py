@@ -52,19 +52,44 @@ def opened(request: Request) -> Iterator[SourceTree]:
 
 
 def audited(tree: SourceTree, request: Request) -> Report:
-    """The audit of ``tree`` as the options ask for it."""
-    from auditor.gates.audit import AuditOptions, audit
+    """The audit of ``tree`` as the options ask for it, from the cache where it is there."""
+    from auditor.reporting import jsonout
 
-    options = AuditOptions(
+    return jsonout.loads(audited_json(tree, request), "the cached report")
+
+
+def audited_json(tree: SourceTree, request: Request) -> bytes:
+    """The same as the bytes of the published JSON."""
+    from auditor.gates.cache import Asked, kept_report
+
+    asked = Asked(
         targets=request.targets,
         reference=request.reference,
         assumptions=request.assumptions,
         defaults=request.defaults,
-        use_cache=request.use_cache,
         project=request.project,
+        use_cache=request.use_cache,
     )
     with Progress(request.quiet) as progress:
-        return audit(tree, options, progress=progress)
+        return kept_report(
+            tree,
+            asked,
+            encode=_encoded,
+            decode=_decoded,
+            progress=progress,
+        )
+
+
+def _encoded(report: Report) -> bytes:
+    from auditor.reporting import jsonout
+
+    return jsonout.dumps(report)
+
+
+def _decoded(data: bytes) -> Report:
+    from auditor.reporting import jsonout
+
+    return jsonout.loads(data, "a kept report")
 
 
 def tree_words(request: Request) -> str:

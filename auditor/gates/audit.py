@@ -12,11 +12,13 @@ import msgspec
 from auditor import __version__
 from auditor.arch import load_targets, parse_targets
 from auditor.errors import UserError
+from auditor.gates.cache import Record
 from auditor.gates.discover import Collector, finish, predicates
 from auditor.gates.model import Finding, Gate, Problem, Report, TreeFacts
 from auditor.profile import Profile, load_profile
 from auditor.program.program import Program
-from auditor.trees.base import SourceTree
+from auditor.program.watch import Watched
+from auditor.trees.base import SourceTree, TreeInfo
 
 SCHEMA_VERSION = "1.0"
 #: Files above this many bytes are generated tables, not code with decisions; they are listed, not parsed.
@@ -104,8 +106,16 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def audit(tree: SourceTree, options: AuditOptions, progress: Callable[..., None] | None = None) -> Report:
-    """Audit a tree. UserError for wrong options or a tree that is not the project's."""
+def audit(
+    tree: SourceTree,
+    options: AuditOptions,
+    progress: Callable[..., None] | None = None,
+    record: Record | None = None,
+) -> Report:
+    """Audit a tree. UserError for wrong options or a tree that is not the project's.
+
+    ``record`` is filled with what the audit looked at.
+    """
     all_targets = load_targets()
     chosen = tuple(options.targets)
     for name in (*chosen, options.reference):
@@ -113,6 +123,9 @@ def audit(tree: SourceTree, options: AuditOptions, progress: Callable[..., None]
             parse_targets(name)
     profile = options.profile or load_profile(options.project)
     root, files, problems = source_files(tree, profile)
+    files = Watched(files)
+    if record is not None:
+        record.begin(root, profile.package, files, [problem.path for problem in problems])
     program = build_program(files, root, profile, options.assumptions, options.defaults)
     names = tuple(all_targets)
     majors = {name: t.capability[0] for name, t in all_targets.items()}
@@ -122,7 +135,7 @@ def audit(tree: SourceTree, options: AuditOptions, progress: Callable[..., None]
     judged = chosen if options.reference in chosen else (*chosen, options.reference)
     gates = finish(collector, judged, profile.area)
     found = list(generic_findings(gates, chosen))
-    found += query_findings(tree, options, profile, program, gates)
+    found += query_findings(record.tree if record is not None else tree, options, profile, program, gates)
     problems += [Problem(path, line, message) for path, (line, message) in program.problems.items()]
     info = tree.info()
     assumptions = {"cuda": program.world.cuda, **options.assumptions}
@@ -133,16 +146,7 @@ def audit(tree: SourceTree, options: AuditOptions, progress: Callable[..., None]
         schema_version=SCHEMA_VERSION,
         tool=f"sglang-auditor {__version__}",
         project=profile.name,
-        tree=TreeFacts(
-            kind=info.kind,
-            label=info.label,
-            content_id=info.content_id,
-            commit=info.commit,
-            version=info.version,
-            date=info.date,
-            describe=info.describe,
-            dirty=info.dirty,
-        ),
+        tree=tree_facts(info),
         targets=chosen,
         reference=options.reference,
         assumptions=dict(sorted(assumptions.items())),
@@ -151,6 +155,20 @@ def audit(tree: SourceTree, options: AuditOptions, progress: Callable[..., None]
         findings=tuple(sorted(found, key=_finding_order)),
         problems=tuple(sorted(problems, key=lambda p: (p.path, p.line, p.message))),
         stats={"files": len(files), "gates": len(gates), "predicates": len(listed)},
+    )
+
+
+def tree_facts(info: TreeInfo) -> TreeFacts:
+    """What a report says about its tree."""
+    return TreeFacts(
+        kind=info.kind,
+        label=info.label,
+        content_id=info.content_id,
+        commit=info.commit,
+        version=info.version,
+        date=info.date,
+        describe=info.describe,
+        dirty=info.dirty,
     )
 
 

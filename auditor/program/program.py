@@ -39,11 +39,11 @@ from auditor.program.values import (
     join_scalars,
     unknown,
 )
+from auditor.program.watch import Watched, class_statements
 from auditor.program.words import Words
 
 STEPS = 400_000
 SHORT = 1200  # bytes of source of a function that is likely a predicate rather than work
-_CLASS = re.compile(rb"\nclass[ \t]+(\w+)[ \t]*\(([^)]*)")
 _BOOLS = (True, False)
 
 
@@ -102,6 +102,8 @@ class Program(Flow):
     ) -> None:
         super().__init__()
         self.files = files
+        self._watch = files if isinstance(files, Watched) else Watched(files)
+        self._peek = self._watch.peek
         self.root = root
         self.profile = profile
         self.assume = dict(assume or {})
@@ -161,6 +163,7 @@ class Program(Flow):
     # -- modules -----------------------------------------------------------------------------------
 
     def in_tree(self, name: str) -> bool:
+        self._watch.asked.add(name)
         return name in self.names or name in self._packages
 
     def module(self, name: str) -> Module | None:
@@ -937,8 +940,11 @@ class Program(Flow):
         )
         todo, seen = [info.name], {info.name}
         declared = self._class_statements()
+        bases = self._watch.bases
         while todo:
-            for name, path in declared.get(todo.pop(), ()):
+            base = todo.pop()
+            bases.add(base)
+            for name, path in declared.get(base, ()):
                 if name not in seen:
                     seen.add(name)
                     todo.append(name)
@@ -958,19 +964,8 @@ class Program(Flow):
         if self._declared is None:
             self._declared = {}
             for path in self.paths:
-                data = self.files[path]
-                position = data.find(b"\nclass ")
-                while position >= 0:
-                    end = data.find(b":\n", position)
-                    match = _CLASS.match(data, position, end if end > 0 else len(data))
-                    if match is not None:
-                        child = match.group(1).decode("utf-8", "replace")
-                        for base in match.group(2).split(b","):
-                            short = base.split(b"[")[0].split(b".")[-1].strip()
-                            if short and b"=" not in base:
-                                names = self._declared.setdefault(short.decode("utf-8", "replace"), [])
-                                names.append((child, path))
-                    position = data.find(b"\nclass ", position + 1)
+                for base, child in class_statements(self._peek(path)):
+                    self._declared.setdefault(base, []).append((child, path))
         return self._declared
 
     @property
@@ -986,8 +981,8 @@ class Program(Flow):
         index = self.index
         first = [
             path
-            for path, data in self.files.items()
-            if path in self.paths and any(word in data for word in externals.ROOT_WORDS)
+            for path in self.paths
+            if any(word in data for data in (self._peek(path),) for word in externals.ROOT_WORDS)
         ]
         pattern = Words((), [w.decode() for w in externals.ROOT_WORDS])
         self._round({path: pattern for path in first})
@@ -1070,7 +1065,7 @@ class Program(Flow):
         index: dict[str, set[str]] = {}
         package = self.profile.package.encode()
         for path, name in self.paths.items():
-            data = self.files[path]
+            data = self._peek(path)
             if b"import *" in data:
                 self._star_files.add(path)
             for target in imported_modules(data, name, path.endswith("__init__.py"), package):
@@ -1095,7 +1090,7 @@ class Program(Flow):
             by_name = index.get(f"{provider}.{entry.short}", set())
             for path in index.get(provider, set()) | by_name:
                 star = path in self._star_files
-                if path not in by_name and word not in self.files[path]:
+                if path not in by_name and word not in self._peek(path):
                     if not (star and path.endswith("__init__.py")):
                         continue
                 elif path not in found:
@@ -1106,6 +1101,8 @@ class Program(Flow):
                     if name not in done:
                         done.add(name)
                         todo.append(name)
+                        self._watch.read.add(path)
+        self._watch.readers.add((entry.short, "", frozenset(done)))
         return found
 
     def _attribute_readers(self, entry: Learned, index: dict[str, set[str]]) -> set[str]:
@@ -1120,9 +1117,11 @@ class Program(Flow):
         for path in index.get(entry.module.name, ()):
             if path.endswith("__init__.py"):
                 sources.append(self.paths[path])
+                self._watch.read.add(path)
+        self._watch.readers.add((entry.short, "" if public else owner, frozenset(sources)))
         for source in sources:
             for path in index.get(source, ()):
-                data = self.files[path]
+                data = self._peek(path)
                 if word in data and (public or holder in data):
                     found.add(path)
         return found & set(self.paths)

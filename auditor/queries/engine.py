@@ -14,6 +14,7 @@ from typing import Any
 
 from auditor.gates.model import Finding, Gate
 from auditor.profile import Profile
+from auditor.program.watch import Watched
 from auditor.queries.checks import GATE_FIELDS
 from auditor.queries.gatematch import gate_matches, gates_at, places_of, reach, stands_under, truth_holds
 from auditor.queries.model import DEFAULT, FROM, Query
@@ -117,7 +118,11 @@ def scan_tree(
     root = profile.root_of(tree.blobs()) if profile else ""
     if files is not None:
         paths = sorted(files) if everywhere else sorted(named.intersection(files))
-        contents: Iterable[tuple[str, bytes]] = ((path, files[path]) for path in paths)
+        peek = files.peek if isinstance(files, Watched) else files.__getitem__
+        contents: Iterable[tuple[str, bytes]] = ((path, peek(path)) for path in paths)
+        if isinstance(files, Watched):
+            files.words.update(word for id_ in everywhere for word in plan.words(id_))
+            files.read.update(named.intersection(files))
     else:
         contents = tree.read_many(source_paths(tree, profile, root) if everywhere else sorted(named))
     out: dict[str, list[CodeHit]] = {}
@@ -130,6 +135,8 @@ def scan_tree(
         found = plan.scan(data, module_name(path, root), lines)
         if found:
             out[path] = found
+            if isinstance(files, Watched):
+                files.read.add(path)
     return out
 
 

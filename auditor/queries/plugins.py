@@ -20,6 +20,7 @@ from auditor.arch.targets import load_targets
 from auditor.errors import UserError
 from auditor.gates.model import Gate, Tri
 from auditor.profile import Profile
+from auditor.program.watch import Watched
 from auditor.queries.load import default_folder
 from auditor.queries.model import Query
 from auditor.trees.base import SourceTree
@@ -88,12 +89,25 @@ class PluginContext:
             pairs: Iterable[tuple[str, bytes]] = self.tree.read_many(
                 source_paths(self.tree, self.profile, root)
             )
+        elif isinstance(files, Watched):
+            files.words.update(words)
+            pairs = ((path, files.peek(path)) for path in sorted(files))
         else:
             pairs = sorted(files.items())
         for path, data in pairs:
             excluded = self.profile is not None and self.profile.is_excluded(path)
             if any(word in data for word in wanted) and not excluded:
+                if isinstance(files, Watched):
+                    files.read.add(path)
                 yield path, data
+
+    def matching_paths(self, pattern: str) -> list[str]:
+        """Paths of the tree that a regular expression fits whole, sorted. Cheaper than going through
+        ``tree.blobs()``, after which a report holds for trees with exactly the same paths only."""
+        ask = getattr(self.tree, "matching_paths", None)
+        if ask is not None:
+            return list(ask(pattern))
+        return sorted(path for path in self.tree.blobs() if re.fullmatch(pattern, path))
 
 
 def run_plugin(

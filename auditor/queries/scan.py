@@ -66,6 +66,10 @@ class ScanPlan:
         """The queries that have a ``code`` part."""
         return tuple(self._wanted)
 
+    def words(self, id_: str) -> tuple[str, ...]:
+        """The words of a query: a file without any of them has no hit of it."""
+        return self._words[id_]
+
     def interested(self, data: bytes, ids: Iterable[str]) -> list[str]:
         """Those of the given queries one of whose words occurs in the file."""
         return [id_ for id_ in ids if any(word in data for word in self._bytes[id_])]

@@ -12,11 +12,7 @@ LISTED = re.compile(rb"""^\s*(?:Requires-Dist:\s*|["'])nixl\b""", re.IGNORECASE 
 def refine(context, matches: list[Match]) -> list[Match]:
     if not matches:
         return matches
-    lists = [
-        path
-        for path in context.tree.blobs()
-        if re.fullmatch(r"(python/)?pyproject[\w.-]*\.toml|[^/]+\.dist-info/METADATA", path)
-    ]
+    lists = context.matching_paths(r"(python/)?pyproject[\w.-]*\.toml|[^/]+\.dist-info/METADATA")
     if not lists:
         said = "whether NIXL is a dependency is not in this tree"
     elif any(LISTED.search(context.tree.read(path)) for path in lists):
