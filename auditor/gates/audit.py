@@ -12,13 +12,13 @@ import msgspec
 from auditor import __version__
 from auditor.arch import load_targets, parse_targets
 from auditor.errors import UserError
-from auditor.gates.cache import Record
+from auditor.gates.cache import Record, tree_facts
 from auditor.gates.discover import Collector, finish, predicates
-from auditor.gates.model import Finding, Gate, Problem, Report, TreeFacts
+from auditor.gates.model import Finding, Gate, Problem, Report
 from auditor.profile import Profile, load_profile
 from auditor.program.program import Program
 from auditor.program.watch import Watched
-from auditor.trees.base import SourceTree, TreeInfo
+from auditor.trees.base import SourceTree
 
 SCHEMA_VERSION = "1.0"
 #: Files above this many bytes are generated tables, not code with decisions; they are listed, not parsed.
@@ -155,20 +155,6 @@ def audit(
         findings=tuple(sorted(found, key=_finding_order)),
         problems=tuple(sorted(problems, key=lambda p: (p.path, p.line, p.message))),
         stats={"files": len(files), "gates": len(gates), "predicates": len(listed)},
-    )
-
-
-def tree_facts(info: TreeInfo) -> TreeFacts:
-    """What a report says about its tree."""
-    return TreeFacts(
-        kind=info.kind,
-        label=info.label,
-        content_id=info.content_id,
-        commit=info.commit,
-        version=info.version,
-        date=info.date,
-        describe=info.describe,
-        dirty=info.dirty,
     )
 
 

@@ -23,7 +23,7 @@ from auditor.trees.cache import cached_bytes, store_bytes
 
 if TYPE_CHECKING:
     from auditor.gates.audit import AuditOptions
-    from auditor.gates.model import Report
+    from auditor.gates.model import Report, TreeFacts
     from auditor.profile import Profile
     from auditor.program.watch import Watched
 
@@ -81,6 +81,22 @@ class Asked(NamedTuple):
             use_cache=self.use_cache,
             project=self.project,
         )
+
+
+def tree_facts(info: TreeInfo) -> TreeFacts:
+    """What a report says about its tree."""
+    from auditor.gates.model import TreeFacts
+
+    return TreeFacts(
+        kind=info.kind,
+        label=info.label,
+        content_id=info.content_id,
+        commit=info.commit,
+        version=info.version,
+        date=info.date,
+        describe=info.describe,
+        dirty=info.dirty,
+    )
 
 
 class Kept:
@@ -335,7 +351,7 @@ def kept_report(
         return data
     import msgspec
 
-    from auditor.gates.audit import audit, tree_facts
+    from auditor.gates.audit import audit
     from auditor.profile import load_profile
 
     if not kept.usable:
