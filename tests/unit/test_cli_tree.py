@@ -106,7 +106,7 @@ def calls(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Calls:
         def __init__(self, **fields: Any) -> None:
             self.__dict__.update(fields)
 
-    def audit(tree: Any, options: Any, progress: Any = None) -> Report:
+    def audit(tree: Any, options: Any, progress: Any = None, record: Any = None) -> Report:
         seen.options.append(options)
         return REPORT
 
