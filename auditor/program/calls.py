@@ -575,6 +575,8 @@ class Calls(Expressions):
                     self._havoc(receiver, fr)
                 else:
                     self.havoc_self(scalar, fr)
+        if not fr.heads:
+            return
         given = tuple(
             name + "."
             for arg in (*node.args, *(k.value for k in node.keywords))
@@ -585,6 +587,8 @@ class Calls(Expressions):
                 del fr.env[key]
 
     def _havoc(self, name: str, fr: Frame) -> None:
+        if name.split(".", 1)[0] not in fr.heads:
+            return
         prefix = name + "."
         for key in [k for k in fr.env if k.startswith(prefix)]:
             del fr.env[key]

@@ -7,9 +7,10 @@ import re
 from typing import Any
 
 from auditor.program import source
+from auditor.program.nodes import walk
 from auditor.program.values import Function, V
 
-_GLOBAL = re.compile(r"^[ \t]+global[ \t]+([\w, \t]+)", re.M)
+_GLOBAL = re.compile(r"\n[ \t]+global[ \t]+([\w, \t]+)")
 _FIELD_BASES = ("NamedTuple", "Struct", "BaseModel", "TypedDict")
 
 
@@ -24,6 +25,7 @@ class Module:
         self.segments = source.segments(self.text)
         self.globals: dict[str, V] = {}
         self.places: dict[str, tuple[int, str]] = {}  # name -> (line, kind) of its binding
+        self.heads: set[str] = set()  # see Frame.heads
         self.state = "new"  # new | running | done
         self.stars: list[str] = []
         self.imported: set[str] = set()  # names that an import statement binds
@@ -51,7 +53,7 @@ class Module:
                             names += [(a.asname or a.name).split(".", 1)[0] for a in node.names]
                         elif isinstance(node, ast.Assign):
                             names += [
-                                n.id for t in node.targets for n in ast.walk(t) if isinstance(n, ast.Name)
+                                n.id for t in node.targets for n in walk(t) if isinstance(n, ast.Name)
                             ]
                         elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
                             if isinstance(node.target, ast.Name) and node.value is not None:
@@ -59,7 +61,7 @@ class Module:
                         elif not isinstance(node, ast.Expr):
                             inner = {
                                 n.id
-                                for n in ast.walk(node)
+                                for n in walk(node)
                                 if isinstance(n, ast.Name) and isinstance(n.ctx, (ast.Store, ast.Del))
                             }
                             twice |= inner  # bound under a condition: order matters
@@ -96,7 +98,7 @@ class Module:
 _WRITE = re.compile(
     r"self\.(\w+)[ \t]*(?:(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)|:[^=\n]+=(?!=)|(?P<more>,[^=\n()]*=(?!=)))"
 )
-_SPLIT_TARGET = re.compile(r"^[ \t]*\)[ \t]*=(?!=)", re.M)
+_SPLIT_TARGET = re.compile(r"\n[ \t]*\)[ \t]*=(?!=)")
 _SETATTR = re.compile(r"__setattr__\(\s*self\s*,\s*[\"'](\w+)[\"']")
 
 
@@ -119,7 +121,7 @@ def written_names(segment: Any) -> set[str]:
         node = segment.node()
     except source.Irregular:
         return out
-    for child in ast.walk(node):
+    for child in walk(node):
         if (
             isinstance(child, ast.Attribute)
             and isinstance(child.ctx, ast.Store)

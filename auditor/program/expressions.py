@@ -205,13 +205,18 @@ class Expressions:
         return self.name_value(node.id, fr)
 
     def _attribute(self, node: ast.Attribute, fr: Frame) -> V:
-        key = dotted(node)
-        if key is not None:
+        head = node.value
+        while isinstance(head, ast.Attribute):
+            head = head.value
+        if isinstance(head, ast.Name):
+            key = None
             frame: Frame | None = fr
             while frame is not None and frame.kind != "module":
-                hit = frame.env.get(key)
-                if hit is not None:
-                    return hit
+                if head.id in frame.heads:
+                    key = key or dotted(node) or ""
+                    hit = frame.env.get(key)
+                    if hit is not None:
+                        return hit
                 frame = frame.parent
         base = self.ev(node.value, fr)
         return self.attribute(base, node.attr, fr, node)

@@ -11,6 +11,7 @@ from auditor.program.calls import BIG_FUNCTION, MAX_DEPTH, Calls, given_reasons
 from auditor.program.classes import ClassInfo
 from auditor.program.expressions import dotted, short
 from auditor.program.frames import Frame
+from auditor.program.nodes import children, holds, walk
 from auditor.program.source import Irregular, Segment
 from auditor.program.values import (
     EMPTY,
@@ -52,7 +53,7 @@ def assigned_names(body: list[ast.stmt]) -> set[str]:
             name = dotted(node)
             if name:
                 out.add(name)
-        stack.extend(ast.iter_child_nodes(node))
+        stack += children(node)
     return out
 
 
@@ -132,7 +133,7 @@ class Flow(Calls):
                 return False
             frame = frame.parent
         fr.raises += 1
-        for key in [k for k in fr.env if "." in k]:
+        for key in [k for k in fr.env if "." in k] if fr.heads or "@" in text else ():
             if key.split(".", 1)[0] in text:
                 del fr.env[key]
         if isinstance(node, ast.Expr):
@@ -156,6 +157,7 @@ class Flow(Calls):
         for target in node.targets:
             name = dotted(target)
             if name:
+                fr.heads.add(name.split(".", 1)[0])
                 fr.env[name] = V(unknown(f"deleted {name}"))
 
     def _expr_stmt(self, node: ast.Expr, fr: Frame) -> None:
@@ -201,6 +203,7 @@ class Flow(Calls):
                 self.ev(target.value, fr)
                 return
             self._havoc(key, fr)
+            fr.heads.add(key.split(".", 1)[0])
             fr.env[key] = value
             if value.roots:
                 fr.marked.add(key)
@@ -395,7 +398,7 @@ class Flow(Calls):
         items = list(iterable.one.items)
         if len(items) > 8 or (isinstance(iterable.one, Map) and iterable.one.maybe):
             return None
-        for child in ast.walk(node):
+        for child in walk(node):
             if isinstance(child, (ast.Break, ast.Continue)):
                 return None
         return [Seq("tuple", i) if isinstance(i, tuple) else i for i in items]
@@ -436,6 +439,8 @@ class Flow(Calls):
     def forget_in_loop(self, name: str, fr: Frame) -> None:
         """A name or attribute path that a loop body binds: its value is open from the first round on."""
         self._havoc(name, fr)
+        if "." in name:
+            fr.heads.add(name.split(".", 1)[0])
         fr.env[name] = V(unknown(f"loop {name}"))
 
     def _match(self, node: ast.Match, fr: Frame) -> None:
@@ -731,12 +736,17 @@ class Flow(Calls):
         if function.kind is not None:
             return function.kind
         function.kind = "function"
-        try:
-            node: Any = function.segment.node()
-        except Irregular:
-            function.flags.add("opaque")
-            return "function"
-        for deco in node.decorator_list:
+        node: Any = None
+        text = function.segment.text
+        decorators = function.segment.decorators() if "yield" not in text else None
+        if decorators is None:
+            try:
+                node = function.segment.node()
+            except Irregular:
+                function.flags.add("opaque")
+                return "function"
+            decorators = node.decorator_list
+        for deco in decorators:
             target = deco.func if isinstance(deco, ast.Call) else deco
             name = ast.unparse(target)
             last = name.rpartition(".")[2]
@@ -748,8 +758,7 @@ class Flow(Calls):
                 function.flags.add("opaque")
             elif last not in ("lru_cache", "cache", "wraps"):
                 function.flags.add("decorated")
-        text = function.segment.text
-        if isinstance(node, ast.AsyncFunctionDef) or ((not text or "yield" in text) and _has_yield(node)):
+        if isinstance(node, ast.AsyncFunctionDef) or (node is not None and (not text or "yield" in text) and _has_yield(node)):
             function.flags.add("opaque")
         return function.kind
 
@@ -1239,7 +1248,7 @@ def _own_nodes(node: Any) -> list[ast.AST]:
 
 
 def _raises(body: list[ast.stmt]) -> bool:
-    return any(isinstance(n, ast.Raise) for s in body for n in ast.walk(s))
+    return holds(body, ast.Raise)
 
 
 def _as_load(node: ast.expr) -> ast.expr:
@@ -1260,7 +1269,7 @@ def _has_yield(node: Any) -> bool:
             return True
         if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
             continue
-        stack.extend(ast.iter_child_nodes(child))
+        stack += children(child)
     return False
 
 

@@ -41,6 +41,7 @@ class Frame:
         "effects",
         "text",
         "marked",
+        "heads",
     )
 
     def __init__(
@@ -79,6 +80,13 @@ class Frame:
         self.fields: dict[str, V] | None = None  # attributes of the object a constructor is building
         self.statement: Any = None  # (block, index) of the statement being run
         self.text: tuple[int, list[str]] | None = None  # (first line, lines) of a function that is visited
+        # First names of the attribute paths in ``env``, perhaps of some that were there before: whoever puts
+        # in ``a.b`` adds ``a``, so that most names need no look at the whole environment.
+        self.heads: set[str]
+        if kind == "module" and env is module.globals:
+            self.heads = module.heads
+        else:
+            self.heads = {key.split(".", 1)[0] for key in env if "." in key}
         self.marked: set[str] = set()  # local names that were bound to a value with roots
         self.effects: dict[tuple[str, str], V] = {}  # module globals that called functions have set
 

@@ -22,6 +22,7 @@ from auditor.program.classes import ClassInfo, Module, written_names
 from auditor.program.flow import Flow
 from auditor.program.frames import Frame
 from auditor.program.imports import imported_modules
+from auditor.program.nodes import walk
 from auditor.program.source import Irregular, Segment, Unparsable
 from auditor.program.values import (
     EMPTY,
@@ -247,7 +248,7 @@ class Program(Flow):
                     node.value is not None
                     and not isinstance(node.value, ast.Constant)
                     and all(isinstance(t, ast.Name) and t.id not in rebound for t in targets)
-                    and not any(isinstance(n, ast.Name) and n.id in rebound for n in ast.walk(node.value))
+                    and not any(isinstance(n, ast.Name) and n.id in rebound for n in walk(node.value))
                 ):
                     value = V(Deferred(node))
                     for target in targets:
@@ -256,7 +257,7 @@ class Program(Flow):
                         module.places.setdefault(target.id, (target.lineno, "constant"))
                     continue
             if not isinstance(node, (ast.Import, ast.ImportFrom)):
-                for child in ast.walk(node):
+                for child in ast.walk(node) if any(type(v.one) is Deferred for v in module.globals.values()) else ():
                     if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
                         waiting = module.globals.get(child.id)
                         if waiting is not None and type(waiting.one) is Deferred:

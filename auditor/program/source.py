@@ -12,13 +12,16 @@ from __future__ import annotations
 import ast
 import io
 import re
+import textwrap
 import tokenize
 
-_START = re.compile(r"^(?=[^\s#)\]}])", re.M)
+_START = re.compile(r"\n(?=[^\s#)\]}])")
 _HEAD = re.compile(
     r"(?P<deco>@)|(?P<def>(?:async[ \t]+)?def[ \t]+(?P<fn>\w+))|class[ \t]+(?P<cls>\w+)"
     r"|(?P<cont>(?:else|elif|except|finally)\b)"
 )
+#: Decorators that stand on a line each, and the ``def`` after them.
+_PLAIN_DEF = re.compile(r"(?:[ \t]*@[^\n]*\n)*(?P<def>[ \t]*def[ \t])")
 #: Classes up to this size are parsed whole: cutting them costs more than it saves.
 SMALL_CLASS = 1500
 
@@ -63,6 +66,24 @@ class Segment:
 
     def node(self) -> ast.stmt:
         return self.nodes()[0]
+
+    def decorators(self) -> list[ast.expr] | None:
+        """The decorators of a plain ``def``, without parsing it; None where that takes a parser."""
+        if self._nodes is not None or not self.text or self.kind != "def":
+            return None
+        match = _PLAIN_DEF.match(self.text)
+        if match is None:
+            return None
+        head = self.text[: match.start("def")]
+        if not head.strip():
+            return []
+        try:
+            node = ast.parse(textwrap.dedent(head) + "def _(): pass\n").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+        if len(node) != 1 or not isinstance(node[0], ast.FunctionDef):
+            return None
+        return node[0].decorator_list
 
     def forget(self) -> None:
         """Drop the parsed nodes; they are parsed again on the next use."""
@@ -174,9 +195,12 @@ def from_nodes(body: list[ast.stmt]) -> list[Segment]:
 def cut(text: str, first_line: int, indent: int = 0) -> list[Segment]:
     """Cut text into segments at statements indented by exactly ``indent`` spaces."""
     if indent:
-        starts = [m.start() for m in re.finditer(rf"^ {{{indent}}}(?=[^\s#)\]}}])", text, re.M)]
+        pattern = re.compile(rf"\n {{{indent}}}(?=[^\s#)\]}}])")
     else:
-        starts = [m.start() for m in _START.finditer(text)]
+        pattern = _START
+    starts = [m.start() + 1 for m in pattern.finditer(text)]
+    if re.match(rf" {{{indent}}}[^\s#)\]}}]", text):
+        starts.insert(0, 0)
     if not starts:
         return []
     starts.append(len(text))
