@@ -189,7 +189,12 @@ class _Module(types.ModuleType):
         return Stub()(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
-        answer = _answer(f"{self.__name__}.{name}", name)
+        # an element type: SGLang insists that it is one
+        answer = (
+            sys.modules["torch"].int64
+            if name.endswith("_idx_t")
+            else _answer(f"{self.__name__}.{name}", name)
+        )
         setattr(self, name, answer)
         return answer
 
