@@ -132,6 +132,7 @@ def audit(
     collector = Collector(program, names, majors, options.reference)
     with _no_collector():
         program.discover()
+        program.forget_trees()
     judged = chosen if options.reference in chosen else (*chosen, options.reference)
     gates = finish(collector, judged, profile.area)
     found = list(generic_findings(gates, chosen))

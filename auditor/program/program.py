@@ -226,6 +226,10 @@ class Program(Flow):
                 module.globals.update(fr.env)
                 fr.env = module.globals
         module.state = "done"
+        module.rebound()
+        for segment in module.segments:
+            if segment.kind == "other" and segment.text:
+                segment.forget()  # what is still needed hangs on waiting assignments and functions
         for name, value in module.globals.items():
             if value.roots:
                 self.boundary(module, name, value)
@@ -584,7 +588,10 @@ class Program(Flow):
         summary = self._summaries.get(id(function.segment))
         if summary is None:
             self._summaries[id(function.segment)] = {}
+            held = function.segment.parsed
             summary = self._summarise(function)
+            if not held and function.segment.text:
+                function.segment.forget()  # a summary is made once, and syntax trees are most of the memory
             self._summaries[id(function.segment)] = summary
         return summary.get(name, V(unknown(f"value self.{name}")))
 
@@ -1044,6 +1051,14 @@ class Program(Flow):
                     if called.roots:
                         line = module.places.get(name, (1, ""))[0]
                         self.learn(f"{module.name}.{name}", module, name, line, "function", called)
+
+    def forget_trees(self) -> None:
+        """Drop syntax trees that can be parsed again: what follows discovery looks at few of them."""
+        for module in self._modules.values():
+            for segment in module.segments if module is not None else ():
+                for piece in _pieces(segment):
+                    if piece.text:
+                        piece.forget()
 
     def _forget_callers(self, words: set[str]) -> None:
         """Drop remembered results of functions that mention a newly learned name."""

@@ -42,17 +42,32 @@ class _Irregular(Exception):
 class Segment:
     """One top-level statement (or class member): ``def``, ``class`` or a run of other statements."""
 
-    __slots__ = ("kind", "name", "start", "text", "indent", "_nodes", "_members", "_header")
+    __slots__ = ("kind", "name", "start", "indent", "_source", "_begin", "_end", "_nodes", "_members", "_header")
 
     def __init__(self, kind: str, name: str, start: int, text: str, indent: int = 0) -> None:
         self.kind = kind
         self.name = name
         self.start = start  # line of the first character, 1-based
-        self.text = text
+        self._source, self._begin, self._end = text, 0, len(text)
         self.indent = indent
         self._nodes: list[ast.stmt] | None = None
         self._members: list[Segment] | None = None
         self._header: ast.ClassDef | None = None
+
+    @classmethod
+    def of(cls, kind: str, name: str, start: int, source: str, begin: int, end: int, indent: int) -> Segment:
+        """A piece of a longer text, which is not copied."""
+        segment = cls(kind, name, start, source, indent)
+        segment._begin, segment._end = begin, end
+        return segment
+
+    @property
+    def text(self) -> str:
+        return self._source[self._begin : self._end]
+
+    @text.setter
+    def text(self, text: str) -> None:
+        self._source, self._begin, self._end = text, 0, len(text)
 
     @property
     def end(self) -> int:
@@ -84,6 +99,11 @@ class Segment:
         if len(node) != 1 or not isinstance(node[0], ast.FunctionDef):
             return None
         return node[0].decorator_list
+
+    @property
+    def parsed(self) -> bool:
+        """Whether the nodes are there already."""
+        return self._nodes is not None
 
     def forget(self) -> None:
         """Drop the parsed nodes; they are parsed again on the next use."""
@@ -249,7 +269,7 @@ def cut(text: str, first_line: int, indent: int = 0) -> list[Segment]:
             pieces.append((kind, name, begin, stop, line))
         line += text.count("\n", begin, stop)
         i = j
-    return [Segment(k, n, ln, text[b:e], indent) for k, n, b, e, ln in pieces]
+    return [Segment.of(k, n, ln, text, b, e, indent) for k, n, b, e, ln in pieces]
 
 
 def decode(data: bytes) -> str:
