@@ -37,7 +37,13 @@ FILES = {
     ),
     "srt/other.py": "def work(x):\n    return x + 1\n",
 }
-BASE = "from sglang.srt.cards import Base\n"
+SUBCLASS = """from sglang.srt.cards import Base
+
+
+class Mine(Base):
+    def ok(self):
+        return 1
+"""
 ASKED = Asked(("sm_120", "sm_121"), "sm_100", {}, False, "sglang")
 
 
@@ -133,9 +139,7 @@ ANEW: list[dict[str, str | None]] = [
     {"srt__other": "from sglang.srt import cards\n\n\ndef f():\n    if cards.is_new():\n        return 1\n"},
     {"srt__other": "from sglang.srt.cards import *\n\n\ndef f():\n    if is_new():\n        return 1\n"},
     {"srt__maybe": "def fast():\n    return 1\n"},  # a module that was looked for and not there
-    {
-        "srt__other": "from sglang.srt.cards import Base\n\n\nclass Mine(Base):\n    def ok(self):\n        return 1\n"
-    },
+    {"srt__other": SUBCLASS},
     {"srt__cards": FILES["srt/cards.py"].replace("12", "10")},
     {"srt__user": None},
 ]
