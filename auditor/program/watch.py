@@ -27,7 +27,7 @@ class Watched(dict[str, bytes]):
         self.read: set[str] = set()
         self.asked: set[str] = set()  # module names that were looked up, there or not
         self.bases: set[str] = set()  # short names of classes whose subclasses were looked for
-        self.words: set[str] = set()  # words whose files were looked for
+        self.words: set[tuple[str, str]] = set()  # (word, pattern of paths) whose files were looked for
         self.readers: set[tuple[str, str, frozenset[str]]] = set()  # (word, second word or "", modules)
         self.all = False
 
@@ -72,18 +72,20 @@ class Questions:
     def __init__(
         self,
         bases: Iterable[str],
-        words: Iterable[str],
+        words: Iterable[tuple[str, str]],
         readers: Iterable[tuple[str, str, Iterable[str]]],
         package: str,
     ) -> None:
         self.bases = frozenset(bases)
-        self.words = tuple(word.encode() for word in words)
+        self.words = [(word.encode(), re.compile(within)) for word, within in words]
         self.readers = [(w.encode(), h.encode(), frozenset(names)) for w, h, names in readers]
         self.package = package.encode()
 
     def concerns(self, data: bytes, module: str, path: str) -> bool:
         """Whether a file of that module name would have had a part in the result."""
-        if any(word in data for word in externals.ROOT_WORDS) or any(word in data for word in self.words):
+        if any(word in data for word in externals.ROOT_WORDS):
+            return True
+        if any(word in data and within.search(path) for word, within in self.words):
             return True
         if any(base in self.bases for base, _ in class_statements(data)):
             return True

@@ -121,7 +121,7 @@ def scan_tree(
         peek = files.peek if isinstance(files, Watched) else files.__getitem__
         contents: Iterable[tuple[str, bytes]] = ((path, peek(path)) for path in paths)
         if isinstance(files, Watched):
-            files.words.update(word for id_ in everywhere for word in plan.words(id_))
+            files.words.update((word, "") for id_ in everywhere for word in plan.words(id_))
             files.read.update(named.intersection(files))
     else:
         contents = tree.read_many(source_paths(tree, profile, root) if everywhere else sorted(named))

@@ -78,8 +78,12 @@ class PluginContext:
                 out[name] = "true" if worth else "false"
         return out
 
-    def files_with(self, *words: str) -> Iterator[tuple[str, bytes]]:
-        """(path, bytes) of the project's modules that hold one of the words, by path."""
+    def files_with(self, *words: str, within: str = "") -> Iterator[tuple[str, bytes]]:
+        """(path, bytes) of the project's modules that hold one of the words, by path.
+
+        ``within`` is a regular expression that is found in their paths. The narrower it is, the fewer
+        changes of the tree make a kept report worthless.
+        """
         from auditor.queries.engine import source_paths
 
         wanted = [word.encode() for word in words]
@@ -90,11 +94,14 @@ class PluginContext:
                 source_paths(self.tree, self.profile, root)
             )
         elif isinstance(files, Watched):
-            files.words.update(words)
+            files.words.update((word, within) for word in words)
             pairs = ((path, files.peek(path)) for path in sorted(files))
         else:
             pairs = sorted(files.items())
+        fits = re.compile(within).search
         for path, data in pairs:
+            if not fits(path):
+                continue
             excluded = self.profile is not None and self.profile.is_excluded(path)
             if any(word in data for word in wanted) and not excluded:
                 if isinstance(files, Watched):
