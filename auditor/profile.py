@@ -101,6 +101,26 @@ class Transfer(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     advice: str = ""  # the backend that is named as the way without InfiniBand
 
 
+class Decisions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where decisions about arguments are recorded beside them. Functions and classes by full name."""
+
+    ledger: tuple[str, ...] = ()  # attributes of the arguments that hold the list of decisions
+    snapshots: tuple[str, ...] = ()  # those of ``start.views`` that do not see what is decided later
+    records: tuple[str, ...] = ()  # functions from a view to the record behind it
+    readers: tuple[str, ...] = ()  # functions of the record and a name: the value as decided so far
+    passes: tuple[str, ...] = ()  # functions of the record and a step that returns decisions
+    recorders: tuple[
+        str, ...
+    ] = ()  # functions of the record, a source and a step whose assignments are decisions
+    publishers: tuple[str, ...] = ()  # functions that write all decisions into the record
+    collectors: tuple[
+        str, ...
+    ] = ()  # functions of a model class, the record and more: what is registered for it
+    registrars: tuple[str, ...] = ()  # decorators that register a function for model classes
+    predicates: tuple[str, ...] = ()  # decorators that register a function for what a predicate admits
+    constants: tuple[str, ...] = ()  # tables from a model class to its decisions
+
+
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What the start of a server decides, for ``audit path``."""
 
@@ -115,6 +135,8 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     entries: tuple[str, ...] = ()  # methods of the arguments that settle them, besides the constructor
     setters: tuple[str, ...] = ()  # functions whose keywords are recorded as decisions about the arguments
     views: tuple[str, ...] = ()  # functions and classes that hand out the arguments as decided so far
+    decisions: Decisions = Decisions()
+    other_vendors: tuple[str, ...] = ()  # texts that no name of an NVIDIA device holds
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):

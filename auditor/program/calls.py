@@ -757,6 +757,8 @@ class Calls(Expressions):
 
     @staticmethod
     def _map_get(this: Map, key: Any, default: Any) -> Any:
+        if not this.items:
+            return default
         if isinstance(key, Seq):
             plain = key.plain()
             if plain is None:
@@ -1050,6 +1052,8 @@ def _fold_plain(name: str, args: tuple[Any, ...]) -> Any:
         return ClassRef(first.info)
     if name == "callable" and isinstance(first, (Function, Partial, Bound, ClassRef, Method)):
         return True
+    if name == "callable" and (is_const(first) or isinstance(first, (Seq, Map))):
+        return False
     if name == "zip" and all(isinstance(a, Seq) for a in args):
         return Seq("list", tuple(Seq("tuple", t) for t in zip(*(a.items for a in args))))
     if name == "enumerate" and isinstance(first, Seq):

@@ -52,9 +52,7 @@ class Module:
                         if isinstance(node, (ast.Import, ast.ImportFrom)):
                             names += [(a.asname or a.name).split(".", 1)[0] for a in node.names]
                         elif isinstance(node, ast.Assign):
-                            names += [
-                                n.id for t in node.targets for n in walk(t) if isinstance(n, ast.Name)
-                            ]
+                            names += [n.id for t in node.targets for n in walk(t) if isinstance(n, ast.Name)]
                         elif isinstance(node, (ast.AnnAssign, ast.AugAssign)):
                             if isinstance(node.target, ast.Name) and node.value is not None:
                                 names.append(node.target.id)

@@ -758,7 +758,9 @@ class Flow(Calls):
                 function.flags.add("opaque")
             elif last not in ("lru_cache", "cache", "wraps"):
                 function.flags.add("decorated")
-        if isinstance(node, ast.AsyncFunctionDef) or (node is not None and (not text or "yield" in text) and _has_yield(node)):
+        if isinstance(node, ast.AsyncFunctionDef) or (
+            node is not None and (not text or "yield" in text) and _has_yield(node)
+        ):
             function.flags.add("opaque")
         return function.kind
 
@@ -855,7 +857,10 @@ class Flow(Calls):
                     parts.append(("cls", id(s.info)))
                 elif isinstance(s, Function):
                     parts.append(("fn", id(s.segment)))
+                    self._keep(s)
                 elif isinstance(s, Instance):
+                    if s.attrs is not None:
+                        self._alive.append(s)
                     parts.append(("obj", id(s.info), id(s.attrs) if s.attrs is not None else 0))
                 elif isinstance(s, Facts):
                     parts.append(("facts", repr(s.known)))
@@ -864,12 +869,18 @@ class Flow(Calls):
                     self._alive.append(s)
             return tuple(parts), v.roots, v.via
 
+        self._keep(function)
         return (
             id(function.segment),
             id(function.owner),
             tuple(one(a) for a in args),
             tuple(sorted((k, one(v)) for k, v in kwargs.items())) if kwargs else (),
         )
+
+    def _keep(self, function: Function) -> None:
+        """An identity in a key must not be used again: hold what nothing else may hold."""
+        if function.name.startswith("<") or function.closure is not None:
+            self._alive.append(function.segment)
 
     _alive: list[Any]
 

@@ -261,7 +261,9 @@ class Program(Flow):
                         module.places.setdefault(target.id, (target.lineno, "constant"))
                     continue
             if not isinstance(node, (ast.Import, ast.ImportFrom)):
-                for child in ast.walk(node) if any(type(v.one) is Deferred for v in module.globals.values()) else ():
+                for child in (
+                    ast.walk(node) if any(type(v.one) is Deferred for v in module.globals.values()) else ()
+                ):
                     if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load):
                         waiting = module.globals.get(child.id)
                         if waiting is not None and type(waiting.one) is Deferred:
@@ -1023,12 +1025,7 @@ class Program(Flow):
             self._forget_callers(
                 {e.short for e in fresh if e.module is not None and not e.short.startswith("<")}
             )
-            self._round(
-                {
-                    path: Words(names)
-                    for path, names in sorted(wanted.items())
-                }
-            )
+            self._round({path: Words(names) for path, names in sorted(wanted.items())})
 
     def learn_helpers(self) -> None:
         """What every predicate helper means that nobody calls: those made with ``partial`` beside the ones

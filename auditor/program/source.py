@@ -42,7 +42,18 @@ class _Irregular(Exception):
 class Segment:
     """One top-level statement (or class member): ``def``, ``class`` or a run of other statements."""
 
-    __slots__ = ("kind", "name", "start", "indent", "_source", "_begin", "_end", "_nodes", "_members", "_header")
+    __slots__ = (
+        "kind",
+        "name",
+        "start",
+        "indent",
+        "_source",
+        "_begin",
+        "_end",
+        "_nodes",
+        "_members",
+        "_header",
+    )
 
     def __init__(self, kind: str, name: str, start: int, text: str, indent: int = 0) -> None:
         self.kind = kind

@@ -62,13 +62,21 @@ def captures(text: str, code: str) -> dict[str, str] | None:
         ("if $C:\n    $...B", "if a:\n    b()\n    c()", {"C": "a", "B": "b(); c()"}),
         ("if $C:\n    $...B", "if a: b()\nelse: c()", {"C": "a", "B": "b()"}),
         ("if $C:\n    $...B\nelse:\n    $...D", "if a:\n    b()", None),
-        ("if $C:\n    $...B\n    return $V", "if a:\n    b()\n    return 1", {"C": "a", "B": "b()", "V": "1"}),
+        (
+            "if $C:\n    $...B\n    return $V",
+            "if a:\n    b()\n    return 1",
+            {"C": "a", "B": "b()", "V": "1"},
+        ),
         ("if $C:\n    return $V", "if a:\n    b()\n    return 1", None),
         ("def f($...P):\n    $...B", "@wrap\ndef f(a, *, b: int = 1) -> int:\n    pass", {"B": "pass"}),
         ("def $F(a, b):\n    $...B", "def g(a: int, b=2):\n    return 1", {"F": "g", "B": "return 1"}),
         ("raise $E($...A)", "raise ValueError('x', 1)", {"E": "ValueError", "A": "'x', 1"}),
         ("assert $C, $M", "assert a", None),
-        ("with $X as $Y:\n    $...B", "with open(p) as f:\n    pass", {"X": "open(p)", "Y": "f", "B": "pass"}),
+        (
+            "with $X as $Y:\n    $...B",
+            "with open(p) as f:\n    pass",
+            {"X": "open(p)", "Y": "f", "B": "pass"},
+        ),
     ],
 )
 def test_match(text: str, code: str, expected: dict[str, str] | None) -> None:
