@@ -119,6 +119,7 @@ class Decisions(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     registrars: tuple[str, ...] = ()  # decorators that register a function for model classes
     predicates: tuple[str, ...] = ()  # decorators that register a function for what a predicate admits
     constants: tuple[str, ...] = ()  # tables from a model class to its decisions
+    fallback: str = ""  # keyword in a field's annotation: what stands for None in the end
 
 
 class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from auditor.program.classes import ClassInfo
 from auditor.program.frames import Frame
 from auditor.program.source import Irregular
 from auditor.program.tracked import LEDGER, Ledger, State, Tracked
@@ -70,6 +71,8 @@ class Decisions(State):
         self._constants: tuple[str, ...] = tuple(getattr(names, "constants", ()))
         self._registrars: dict[str, int] = {n: 0 for n in getattr(names, "registrars", ())}
         self._registrars.update({n: 1 for n in getattr(names, "predicates", ())})
+        self._fallback_word: str = getattr(names, "fallback", "")
+        self._fallbacks: dict[str, V] = {}
         self._declared_at: dict[int, Source] = {}
         self._known_providers: dict[str, list[_Provider] | None] = {}
 
@@ -80,6 +83,32 @@ class Decisions(State):
 
     def source_of(self, fr: Frame, node: ast.AST | None) -> Source:
         return Source(fr.module.path, getattr(node, "lineno", 1), fr.symbol)
+
+    # -- values of arguments that nothing gives ------------------------------------------------------
+
+    def note_fallback(self, name: str, node: ast.AnnAssign, owner: ClassInfo) -> None:
+        """Remember what stands for None according to an annotation ``A[T, Arg(fallback=...)]``."""
+        for call in ast.walk(node.annotation) if self._fallback_word else ():
+            for keyword in call.keywords if isinstance(call, ast.Call) else ():
+                if keyword.arg == self._fallback_word:
+                    self._fallbacks[name] = self.ev(keyword.value, self.module_frame(owner.module))
+
+    def filled(self, name: str, value: V) -> V:
+        """A value with its fallback in the place of None."""
+        fallback = self._fallbacks.get(name)
+        if fallback is None or fallback.each is not None or fallback.one is None:
+            return value
+
+        def one(scalar: Any) -> Any:
+            if scalar is None:
+                return fallback.one
+            if isinstance(scalar, Unknown) and scalar.options and None in scalar.options:
+                return Unknown(
+                    scalar.reasons, tuple(fallback.one if o is None else o for o in scalar.options)
+                )
+            return scalar
+
+        return self._map(value, one)
 
     # -- functions with a meaning ------------------------------------------------------------------
 
@@ -117,7 +146,7 @@ class Decisions(State):
             field = bound[1] if len(bound) > 1 else None
             if field is None or not isinstance(field.one, str):
                 return V(unknown(f"call {function.qualname}()"))
-            return self.attribute(V(self.view_object), field.one, fr)
+            return self.filled(field.one, self.attribute(V(self.view_object), field.one, fr))
         if kind == "publishers":
             self.publish(fr)
             return V(None)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from auditor.profile import compile_patterns
@@ -187,6 +187,7 @@ class _Runner(Decisions):
             base = self.ev(target.value, fr)
             if self._set_attribute(base, target, value, fr):
                 return
+            self._set_on_objects(base, target.attr, value)
         elif isinstance(target, ast.Subscript) and self._now:
             base = self.ev(target.value, fr)
             if isinstance(base.one, External) and base.one.name == _ENVIRON:
@@ -211,6 +212,19 @@ class _Runner(Decisions):
                 self._weakly(name, value, fr, self.source_of(fr, target))
                 return named is False
         return False
+
+    def _set_on_objects(self, base: V, name: str, value: V) -> None:
+        """An attribute of other objects is set: whoever reads it from now on may see either value."""
+        for scalar in base.scalars():
+            for obj in scalar.options or () if isinstance(scalar, Unknown) else (scalar,):
+                if isinstance(obj, Instance) and not isinstance(obj, Tracked) and obj.attrs is not None:
+                    old = obj.attrs.get(name)
+                    if old is None:
+                        obj.attrs[name] = value  # there was nothing to see before
+                        continue
+                    obj.attrs[name] = self.select(
+                        self.full, self.full, old, value, V(unknown(f"value {name}"))
+                    )
 
     def _write(self, obj: Tracked, name: str, value: V, fr: Frame, source: Source) -> None:
         """``obj.name = value``"""
@@ -435,8 +449,7 @@ class _Runner(Decisions):
         before, self._changed = self._changed, set()
         value = super().evaluate_call(node, fr)
         if self._changed and self._now:
-            holder: Any = node.func
-            self._stale(self._changed, fr, holder.value.id if _on_name(node) else None)
+            self._stale(self._changed, fr, _receiver(node))
         self._changed |= before
         return value
 
@@ -868,9 +881,13 @@ class _Runner(Decisions):
             return
         env, state = dict(fr.env), (fr.may, fr.must, fr.stay)
         logs: tuple[list[Any], ...] = (self.log.writes, self.log.env, self.log.raises)
-        marks = tuple(map(len, logs))
+        marks = tuple(len(log) for log in logs)
         lengths = len(fr.returns), len(fr.left), len(self._exits[-1].ends) if self._exits else 0
         opened: set[str] = set()
+        for name in _changed_in(node.body):
+            if name in fr.env:
+                fr.env[name] = V(unknown(f"{name} is changed in a loop"))
+        env = dict(fr.env)
         for _round in range(_ROUNDS):
             journal = len(self._journal)
             loop = _Exits(fr)
@@ -980,8 +997,18 @@ class _Runner(Decisions):
         self, name: str, args: list[V], kwargs: dict[str, V], fr: Frame, node: ast.Call | None
     ) -> V:
         if self._now and args:
-            if name in ("setattr", "object.__setattr__") and len(args) == 3 and self.reaches(args[0], 1):
-                self._set_named(args[0], args[1], args[2], fr, node)
+            if name in ("setattr", "object.__setattr__") and len(args) == 3:
+                if self.reaches(args[0], 1):
+                    self._set_named(args[0], args[1], args[2], fr, node)
+                elif isinstance(args[1].one, str):
+                    self._set_on_objects(args[0], args[1].one, args[2])
+                else:
+                    for scalar in args[0].scalars():
+                        if isinstance(scalar, Instance) and scalar.attrs is not None:
+                            for key in scalar.attrs:
+                                self._set_on_objects(
+                                    args[0], key, V(unknown("setattr() under a computed name"))
+                                )
                 return V(None)
             if name in ("delattr", "object.__delattr__") and self.reaches(args[0], 1):
                 self._set_named(args[0], args[1], V(unknown("deleted")), fr, node)
@@ -1096,6 +1123,7 @@ class _Runner(Decisions):
             if name not in self.fields:
                 self.fields.add(name)
                 outer.env[f"@.{name}"] = self._initial(name, node, owner)
+                self.note_fallback(name, node, owner)
         self.steps = STEPS
         self._now.append(outer)
         self._calls.append(None)
@@ -1110,13 +1138,30 @@ class _Runner(Decisions):
             ended = True
         self.log.complete = self.steps > 0 and not ended
         for name in sorted(self.fields):
-            value = self.cell(f"@+.{name}") or outer.env[f"@.{name}"]
+            value = self.filled(name, self.cell(f"@+.{name}") or outer.env[f"@.{name}"])
             self.log.arguments[name] = value if self.log.complete else V(unknown("budget"))
+        if not self.log.complete:
+            self.log.env = [replace(entry, value=V(unknown("budget"))) for entry in self.log.env]
         return self.log
 
 
-def _on_name(node: ast.Call) -> bool:
-    return isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name)
+def _receiver(node: ast.Call) -> str | None:
+    func = node.func
+    return func.value.id if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) else None
+
+
+def _changed_in(body: list[ast.stmt]) -> set[str]:
+    """Names of containers that statements change in place."""
+    out: set[str] = set()
+    for node in (n for statement in body for n in ast.walk(statement)):
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            if isinstance(node.value, ast.Name):
+                out.add(node.value.id)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name = _receiver(node)
+            if name is not None and node.func.attr in _MUTATORS:
+                out.add(name)
+    return out
 
 
 def _without_docs(data: bytes) -> bytes:
@@ -1136,24 +1181,43 @@ def run_startup(program: Program, model: str) -> Startup:
     writes are guarded.
     """
     first = _Runner(program, model).run()
-    user: dict[str, str] = {}
+    written: dict[str, list[str]] = {}
     for entry in first.env:
-        shown = [s for s in entry.value.scalars() if isinstance(s, str)]
         if f"env.{entry.name}" not in program.assume:
-            user[entry.name] = _OPPOSITE.get(shown[0].lower(), "0") if shown else "0"
+            texts = [s for s in entry.value.scalars() if isinstance(s, str)]
+            written.setdefault(entry.name, []).extend(texts)
+    user = {name: _another(texts) for name, texts in written.items()}
     if user:
         again = _Runner(program, model, user).run()
-        written = {(e.name, e.path, e.line) for e in again.env if not e.guarded}
-        first.env = [
-            EnvWrite(
-                **{
-                    **vars(e),
-                    "guarded": e.guarded or (again.complete and (e.name, e.path, e.line) not in written),
-                }
-            )
-            for e in first.env
-        ]
+        if again.complete:
+            first.env = [part for entry in first.env for part in _guarded(entry, again.env, user)]
     return first
+
+
+def _another(texts: list[str]) -> str:
+    """What a user might have set a flag to: the opposite of what the start sets, or at least not the same."""
+    wanted = [_OPPOSITE[t.lower()] for t in texts[:1] if t.lower() in _OPPOSITE]
+    return next(t for t in (*wanted, "0", "1", "2", "user") if t not in texts[:3] or t == "user")
+
+
+def _guarded(entry: EnvWrite, again: list[EnvWrite], user: dict[str, str]) -> list[EnvWrite]:
+    """A write, parted into the targets on which a user's own setting stays and those on which it is lost."""
+    text = user.get(entry.name)
+    if entry.guarded or text is None:
+        return [entry]
+    lost = 0
+    for other in again:
+        if (other.name, other.path, other.line) == (entry.name, entry.path, entry.line) and not other.guarded:
+            differs = (
+                1 << i for i, scalar in enumerate(_per_target(other.value, entry.may)) if scalar != text
+            )
+            lost |= other.may & sum(differs)
+    parts = ((entry.may & ~lost, True), (entry.may & lost, False))
+    return [replace(entry, may=may, must=entry.must & may, guarded=kept) for may, kept in parts if may]
+
+
+def _per_target(value: V, mask: int) -> list[Any]:
+    return [value.at(i) for i in range(mask.bit_length())]
 
 
 __all__ = ["EnvWrite", "Startup", "Stop", "Write", "run_startup"]
