@@ -137,6 +137,7 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     setters: tuple[str, ...] = ()  # functions whose keywords are recorded as decisions about the arguments
     views: tuple[str, ...] = ()  # functions and classes that hand out the arguments as decided so far
     decisions: Decisions = Decisions()
+    configs: dict[str, dict[str, str]] = {}  # model class -> what every configuration file of that class says
     other_vendors: tuple[str, ...] = ()  # texts that no name of an NVIDIA device holds
 
 

@@ -117,6 +117,7 @@ class _Runner(Decisions):
         super().__init__(like, model)
         self.assume.update({f"env.{name}": value for name, value in (user or {}).items()})
         self.log = Startup()
+        self._facts: dict[str, str] = getattr(self.profile.start, "configs", {}).get(model, {})
         self._foreign: tuple[str, ...] = getattr(self.profile.start, "other_vendors", ())
         self._inside: list[Any] = []  # segments of the entered functions
         self._calls: list[ast.Call | None] = []  # the calls by which they were entered
@@ -154,6 +155,10 @@ class _Runner(Decisions):
         return declared if declared is not None else V(unknown(f"attribute {obj.info.name}.{name}"))
 
     def _hasattr(self, scalar: Any, attr: str, fr: Frame) -> V:
+        if isinstance(scalar, Unknown):
+            facts = attr in self._facts and any("config" in reason for reason in scalar.reasons)
+            if facts or attr == "architectures":
+                return V(True)
         if isinstance(scalar, Tracked):
             if self.read(attr, scalar) is not None or scalar.info.find(attr):
                 return V(True)
@@ -161,8 +166,11 @@ class _Runner(Decisions):
         return super()._hasattr(scalar, attr, fr)
 
     def attribute_of(self, scalar: Any, name: str, fr: Frame, node: ast.AST | None = None) -> V:
-        if name == "architectures" and isinstance(scalar, Unknown):
-            return V(Seq("list", (self.model,)))
+        if isinstance(scalar, Unknown):
+            if name == "architectures":
+                return V(Seq("list", (self.model,)))
+            if name in self._facts and any("config" in reason for reason in scalar.reasons):
+                return V(self._facts[name])
         if isinstance(scalar, Ledger):
             return V(Method(scalar, name))
         if isinstance(scalar, External) and scalar.name == "arguments.__dict__":
