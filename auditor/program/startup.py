@@ -134,6 +134,8 @@ class _Runner(Decisions):
 
     def instance_attribute(self, obj: Instance, name: str, fr: Frame) -> V:
         if not isinstance(obj, Tracked):
+            if self._now and obj.attrs is not None and name in obj.attrs:
+                return obj.attrs[name]  # what sets it later is seen, or has made it unknown
             return super().instance_attribute(obj, name, fr)
         if name == "__dict__":
             return V(External("arguments.__dict__"))
@@ -233,6 +235,16 @@ class _Runner(Decisions):
                     obj.attrs[name] = self.select(
                         self.full, self.full, old, value, V(unknown(f"value {name}"))
                     )
+
+    def _lose(self, given: tuple[V, ...]) -> None:
+        """Objects are given to code that is not followed: attributes that are set after construction, by
+        the text of their module, are no longer known."""
+        for scalar in (s for value in given for s in value.scalars()):
+            for obj in scalar.options or () if isinstance(scalar, Unknown) else (scalar,):
+                if isinstance(obj, Instance) and not isinstance(obj, Tracked):
+                    for name in obj.attrs or ():
+                        if self.rewritten(obj.info, name):
+                            self._set_on_objects(V(obj), name, V(unknown(f"value {name}")))
 
     def _write(self, obj: Tracked, name: str, value: V, fr: Frame, source: Source) -> None:
         """``obj.name = value``"""
@@ -434,6 +446,8 @@ class _Runner(Decisions):
                     V(Unknown(f.reasons)),
                     fr,
                 )
+            if not options:
+                self._lose((*args, *kwargs.values()))
             if not options and any(self.reaches(v) for v in (*args, *kwargs.values())):
                 self.forget_arguments(f"call {short(node.func) if node is not None else '?'}()", fr)
         return super().call_one(f, args, kwargs, fr, node)
@@ -445,6 +459,7 @@ class _Runner(Decisions):
             func = self._settled(func)
             if self.loose_special(func, args, kwargs, open_, fr, node):
                 return V(None)
+            self._lose((*args, *kwargs.values()))
             if any(self.reaches(v) for v in (*args, *kwargs.values(), func)):
                 for scalar in func.scalars():
                     self._unfollowed(scalar, short(node.func), fr)
@@ -628,10 +643,15 @@ class _Runner(Decisions):
             value = self._enter(function, args, kwargs, fr, node)
             if value is None:
                 fr.raises += 1
+                self._lose((*args, *kwargs.values()))
                 if touched or (inner and self.closes_over(function)):
                     self._unfollowed(function, f"{function.qualname}", fr)
                 return V(unknown(f"call {function.qualname}()"))
             return value
+        if not self.worth_calling(function, args, kwargs) and _SETS.search(
+            function.segment.text or "x.y = 1"
+        ):
+            self._lose((*args, *kwargs.values()))
         outer, fr.effects = fr.effects, {}
         self._quiet += 1
         try:
