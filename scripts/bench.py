@@ -192,7 +192,8 @@ class Bench:
                 continue
             ratios = [_ratio(runs, taken.get(base), field) for field in ("cpu", "wall")]
             yield (
-                f"| {name} | {_median(runs, 'cpu'):.3f} | {ratios[0]} | {_median(runs, 'wall'):.3f} | {ratios[1]} "
+                f"| {name} | {_median(runs, 'cpu'):.3f} | {ratios[0]} "
+                f"| {_median(runs, 'wall'):.3f} | {ratios[1]} "
                 f"| {max(r.memory for r in runs):.0f} |"
             )
         yield ""

@@ -1,4 +1,4 @@
-"""Whole words in text, without regular expressions: an alternation of many names is slow to compile and to run.
+"""Whole words in text, without regular expressions: an alternation of many names is slow.
 
 A word here is what stands between two ``\\b``: its first and last characters are letters, digits or ``_``.
 """
