@@ -766,7 +766,7 @@ class Calls(Expressions):
             key = plain
         if is_const(key) or isinstance(key, (tuple, ClassRef)):
             if key in this.maybe:
-                return join_scalars(this.items[key], default, frozenset({"dictionary key"}))
+                return join_scalars(this.items[key], default, this.maybe[key])
             return this.items.get(key, default)
         return Unknown(reasons_of(key) or frozenset({"dictionary key"}))
 
@@ -1021,7 +1021,7 @@ def _fold_plain(name: str, args: tuple[Any, ...]) -> Any:
         if isinstance(first, str) and len(first) < 200:
             return Seq(name, tuple(first))
     if name == "dict" and (not args or (len(args) == 1 and isinstance(first, Map))):
-        return Map(dict(first.items), first.maybe) if isinstance(first, Map) else Map({})
+        return Map(dict(first.items), dict(first.maybe)) if isinstance(first, Map) else Map({})
     if name == "map" and len(args) == 2 and isinstance(first, External) and isinstance(args[1], Seq):
         inner = first.name[9:] if first.name.startswith("builtins.") else ""
         if inner in ("int", "str", "bool", "float"):
@@ -1072,8 +1072,8 @@ def _fold_plain(name: str, args: tuple[Any, ...]) -> Any:
 
 
 _FOLD = frozenset(
-    "bool len tuple list set frozenset dict map int float str abs round repr max min sum sorted reversed range "
-    "type callable zip enumerate iter next".split()
+    "bool len tuple list set frozenset dict map int float str abs round repr max min sum sorted reversed"
+    " range type callable zip enumerate iter next".split()
 )
 
 __all__ = ["Calls", "Irregular", "Segment", "all_reasons", "join_scalars"]

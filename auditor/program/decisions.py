@@ -182,35 +182,46 @@ class Decisions(State):
             return []
         return [a.arg for a in (*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs)]
 
-    def settle(self, name: str, value: V, status: tuple[int, ...], source: Source, fr: Frame) -> None:
+    def settle(
+        self,
+        name: str,
+        value: V,
+        status: tuple[int, ...],
+        source: Source,
+        fr: Frame,
+        why: frozenset[str] = frozenset(),
+    ) -> None:
+        """Record one decision and tell of it; ``why`` it is not sure where it is not."""
         if not any(status):
             return
-        self.decide(name, value, status, fr)
+        self.decide(name, value, status, fr, why)
         self.note_write(name, value, status, source, fr)
 
-    def declare(self, value: V, source: Source, fr: Frame, clash: frozenset[str] = frozenset()) -> None:
-        """Record what a dictionary holds. Keys that may be absent, and those of ``clash``, perhaps."""
+    def declare(self, value: V, source: Source, fr: Frame) -> None:
+        """Record what a dictionary holds; keys that may be absent are decided perhaps."""
         keys: dict[str, None] = {}
         for scalar in value.scalars():
             if not isinstance(scalar, Map) or not all(isinstance(k, str) for k in scalar.items):
-                why = ", ".join(sorted(reasons_of(scalar))[:2]) or "declared under computed names"
-                self.forget_decisions(why, fr)
+                reason = ", ".join(sorted(reasons_of(scalar))[:2]) or "declared under computed names"
+                self.forget_decisions(reason, fr)
                 return
             keys.update(dict.fromkeys(scalar.items))
         for name in keys:
             each: list[Any] = []
-            status: list[Any] = []
+            status: list[int] = []
+            why: frozenset[str] = frozenset()
             for i in range(self.count):
                 here = value.at(i)
+                why |= here.maybe.get(name, frozenset()) if isinstance(here, Map) else frozenset()
                 if name not in here.items:
                     status.append(0)
                     each.append(None)
                 else:
-                    status.append(1 if name in here.maybe or name in clash else 2)
+                    status.append(1 if name in here.maybe else 2)
                     each.append(here.items[name])
             some = next(e for e, s in zip(each, status) if s)
             shown = make(tuple(e if s else some for e, s in zip(each, status)))
-            self.settle(name, shown, tuple(status), source, fr)
+            self.settle(name, shown, tuple(status), source, fr, why)
 
     def loose_special(
         self, func: V, args: list[V], kwargs: dict[str, V], open_: list[V], fr: Frame, node: ast.Call
@@ -334,7 +345,8 @@ class Decisions(State):
         for key in scalar.items:
             if paths.setdefault((provider.group, key), path) != path:
                 open_.add(key)
-        return Map(scalar.items, scalar.maybe | open_)
+        why = frozenset({f"what is registered with {provider.function.qualname}"})
+        return Map(scalar.items, {**{key: why for key in open_}, **scalar.maybe})
 
     def _registered(self, name: str) -> list[_Provider] | None:
         """Functions registered for a model in the order they apply, or None where that is not known."""

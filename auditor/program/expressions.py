@@ -455,7 +455,7 @@ class Expressions:
             for item in items:
                 link = self._equal(a, item)
                 if link is True and isinstance(b, Map) and item in b.maybe:
-                    link = unknown("dictionary key")
+                    link = Unknown(b.maybe[item] or frozenset({"dictionary key"}))
                 if link is True:
                     return True
                 if isinstance(link, Unknown):
@@ -593,7 +593,7 @@ class Expressions:
 
         def build(i: int) -> Any:
             out: dict[Any, Any] = {}
-            maybe: set[Any] = set()
+            maybe: dict[Any, frozenset[str]] = {}
             for key, value in pairs:
                 scalar = value.at(i)
                 if key is None:
@@ -601,11 +601,11 @@ class Expressions:
                         return Unknown(reasons_of(scalar) or frozenset({"unpacking"}))
                     for k, inner in scalar.items.items():
                         if k not in scalar.maybe:
-                            maybe.discard(k)
+                            maybe.pop(k, None)
                         elif k in out:
                             inner = join_scalars(out[k], inner)
                         else:
-                            maybe.add(k)
+                            maybe[k] = scalar.maybe[k]
                         out[k] = inner
                     continue
                 k = key.at(i)
@@ -616,8 +616,8 @@ class Expressions:
                 elif not is_const(k) and not isinstance(k, ClassRef):
                     return Unknown(reasons_of(k) or frozenset({"dictionary key"}))
                 out[k] = scalar
-                maybe.discard(k)
-            return Map(out, frozenset(maybe))
+                maybe.pop(k, None)
+            return Map(out, maybe)
 
         if not split:
             return V(build(0), roots, via)

@@ -313,7 +313,7 @@ class _Runner(Decisions):
         def put(i: int) -> Map:
             old: Map = base.at(i)
             k = key.at(i)
-            return Map({**old.items, k: value.at(i)}, old.maybe - {k})
+            return Map({**old.items, k: value.at(i)}, _without(old.maybe, k))
 
         self._replace(target.value.id, base, [put(i) for i in range(self.count)], fr)
         return True
@@ -395,25 +395,25 @@ class _Runner(Decisions):
         if method == "extend" and len(args) == 1 and isinstance(args[0], Seq):
             return Seq("list", this.items + args[0].items)
         if method == "update" and (not args or (len(args) == 1 and isinstance(args[0], Map))):
-            items, maybe = dict(this.items), set(this.maybe)
+            items, maybe = dict(this.items), dict(this.maybe)
             more = args[0] if args else Map({})
             for key, value in more.items.items():
                 if key in more.maybe and key in items:
                     value = self._either(items[key], value, unknown("dictionary key"))
                 elif key in more.maybe:
-                    maybe.add(key)
+                    maybe[key] = more.maybe[key]
                 else:
-                    maybe.discard(key)
+                    maybe.pop(key, None)
                 items[key] = value
             items.update(extra)
-            return Map(items, frozenset(maybe - extra.keys()))
+            return Map(items, _without(maybe, *extra))
         if method == "setdefault" and 1 <= len(args) <= 2 and is_const(args[0]):
             key, value = args[0], args[1] if len(args) > 1 else None
             if key in this.maybe:
                 value = self._either(this.items[key], value, unknown("dictionary key"))
             elif key in this.items:
                 return this
-            return Map({**this.items, key: value}, this.maybe - {key})
+            return Map({**this.items, key: value}, _without(this.maybe, key))
         return unknown(f"call {method}()")
 
     def _call_split(
@@ -1171,6 +1171,10 @@ class _Runner(Decisions):
         if not self.log.complete:
             self.log.env = [replace(entry, value=V(unknown("budget"))) for entry in self.log.env]
         return self.log
+
+
+def _without(maybe: dict[Any, frozenset[str]], *keys: Any) -> dict[Any, frozenset[str]]:
+    return {k: v for k, v in maybe.items() if k not in keys}
 
 
 def _receiver(node: ast.Call) -> str | None:

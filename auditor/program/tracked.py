@@ -199,29 +199,27 @@ class State(Program):
     def _either(self, a: Any, b: Any, why: Any) -> Any:
         return self.select(self.full, self.full, V(a), V(b), V(why)).at(0)
 
-    def decide(self, name: str, value: V, status: tuple[int, ...], fr: Frame) -> None:
+    def decide(
+        self, name: str, value: V, status: tuple[int, ...], fr: Frame, why: frozenset[str] = frozenset()
+    ) -> None:
         """Record a decision beside the record. ``status`` per target: 0 none, 1 perhaps, 2 surely."""
         old = self.read(name, self.view_object)
         if old is None:
             old = self._unwritten(f"@.{name}", fr)
         flag = self.cell(f"@?.{name}") or V(False)
-        each, flags = [], []
+        open_ = Unknown(why or frozenset({f"path to {name}"}))
+        each: list[Any] = []
+        flags: list[Any] = []
         for i, how in enumerate(status):
-            new = value.at(i)
-            each.append(
-                new
-                if how == 2
-                else old.at(i)
-                if not how
-                else self._either(old.at(i), new, unknown(f"path to {name}"))
-            )
-            flags.append(
-                True
-                if how == 2
-                else flag.at(i)
-                if not how or flag.at(i) is True
-                else unknown(f"path to {name}")
-            )
+            if how == 2:
+                each.append(value.at(i))
+                flags.append(True)
+            elif how == 1:
+                each.append(self._either(old.at(i), value.at(i), open_))
+                flags.append(True if flag.at(i) is True else open_)
+            else:
+                each.append(old.at(i))
+                flags.append(flag.at(i))
         whole = value if all(s == 2 for s in status) else make(tuple(each))
         self.set_cell(f"@+.{name}", whole, fr)
         self.set_cell(f"@?.{name}", make(tuple(flags)), fr)

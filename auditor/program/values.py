@@ -77,13 +77,14 @@ class Seq:
 
 
 class Map:
-    """A dictionary with constant keys. Values are scalars; keys in ``maybe`` may be absent."""
+    """A dictionary with constant keys. Values are scalars; keys in ``maybe`` may be absent, for the reasons
+    that stand there."""
 
     __slots__ = ("items", "maybe")
 
-    def __init__(self, items: dict[Any, Any], maybe: frozenset[Any] = EMPTY) -> None:
+    def __init__(self, items: dict[Any, Any], maybe: dict[Any, frozenset[str]] | None = None) -> None:
         self.items = items
-        self.maybe = maybe
+        self.maybe: dict[Any, frozenset[str]] = maybe or {}
 
 
 class External:
@@ -373,7 +374,10 @@ def _join_maps(a: Map, b: Map, why: frozenset[str]) -> Map:
     items = dict(a.items)
     for key, value in b.items.items():
         items[key] = join_scalars(items[key], value, why) if key in items else value
-    return Map(items, a.maybe | b.maybe | (a.items.keys() ^ b.items.keys()))
+    maybe = {key: why for key in items if key not in a.items or key not in b.items}
+    for key, reasons in (*a.maybe.items(), *b.maybe.items()):
+        maybe[key] = maybe.get(key, EMPTY) | reasons
+    return Map(items, maybe)
 
 
 def truth_of(scalar: Any) -> bool | None:

@@ -109,9 +109,9 @@ def main(record: str, root: str, *words: str) -> int:
     if "--open" in words:
         for name, count in unsure.most_common():
             print(f"{count:5} {name}: {', '.join(sorted(why.get(name, ()))[:6])}")
-    print(
-        f"{observed.get('label', Path(record).stem)}: {agree} agree, {left_open} open, {len(wrong)} contradicted; flags: {dict(sorted(flags.items()))}"
-    )
+    label = observed.get("label", Path(record).stem)
+    told = f"{agree} agree, {left_open} open, {len(wrong)} contradicted"
+    print(f"{label}: {told}; flags: {dict(sorted(flags.items()))}")
     return len(wrong)
 
 

@@ -173,7 +173,7 @@ def profile() -> Profile:
 
 
 def start(body: str, helpers: str = "", model: str = "Newt", more: dict[str, str] | None = None) -> Startup:
-    """Run the start of a small project whose constructor hook is ``body``, indented as it stands in a class."""
+    """Run the start of a small project whose constructor hook is ``body``, indented as in a class."""
     if not body.startswith("\n"):
         body = textwrap.indent(body, " " * 8)
     hook = "    def __post_init__(self):\n" + body
