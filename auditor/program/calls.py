@@ -384,6 +384,8 @@ class Calls(Expressions):
         return self._any_of([found, *others], frozenset({f"subclass of {info.name}"}))
 
     subclasses: Any
+    touch: Any
+    touch_value: Any
     function_kind: Callable[..., str]
     call_function: Callable[..., V]
     run_constructor: Callable[..., None]
@@ -484,7 +486,10 @@ class Calls(Expressions):
 
     def rewritten(self, info: ClassInfo, name: str) -> bool:
         """Whether an attribute is assigned anywhere but in its constructor (by the text of its module)."""
-        outside = re.compile(rf"\.{re.escape(name)}[ \t]*(?::[^=\n]+)?[-+*/|&]?=(?!=)")
+        outside = re.compile(
+            rf"\.{re.escape(name)}[ \t]*(?::[^=\n]+)?[-+*/|&]?=(?!=)|\bdel[ \t][^\n]*\.{re.escape(name)}\b"
+            rf"|(?:set|del)attr\([^,\n]+,[ \t]*[\"']{re.escape(name)}[\"']"
+        )
         for owner in info.mro():
             text = owner.module.text
             for match in outside.finditer(text):
@@ -547,10 +552,14 @@ class Calls(Expressions):
             ) and not self.worth_resolving(pending, (*args, *kwargs.values())):
                 self._escapes(node, func, fr)
                 fr.raises += 1
+                for value in (*args, *kwargs.values()):
+                    self.touch_value(value, fr)
                 return V(unknown(f"call {short(node.func)}()"))
             func = self.resolve(pending)
         self._escapes(node, func, fr)
         if loose:
+            for value in (*args, *kwargs.values()):
+                self.touch_value(value, fr)
             return self.loose_call(func, args, kwargs, open_, fr, node)
         return self.call(func, args, kwargs, fr, node)
 
@@ -569,8 +578,7 @@ class Calls(Expressions):
             if receiver is not None:
                 scalar = func.one
                 if isinstance(scalar, Method) and isinstance(scalar.this, (Seq, Map)):
-                    if scalar.name in _MUTATORS and receiver in fr.env:
-                        fr.env[receiver] = V(unknown(f"{receiver} is changed in place"))
+                    pass  # the call itself sees to it
                 elif receiver != "self" or not isinstance(scalar, Bound):
                     self._havoc(receiver, fr)
                 else:
@@ -610,7 +618,14 @@ class Calls(Expressions):
         for i, scalar in enumerate(func.each):
             value = next((v for s, v in done if same(s, scalar)), None)
             if value is None:
+                here = sum(1 << k for k, s in enumerate(func.each) if same(s, scalar))
+                may, must, stay, thrown = fr.may, fr.must, fr.stay, fr.thrown
                 value = self.call_one(scalar, args, kwargs, fr, node)
+                # what this candidate does to control counts on its own targets only
+                fr.may |= may & ~here
+                fr.must |= must & ~here
+                fr.stay |= stay & ~here
+                fr.thrown = thrown | (fr.thrown & here)
                 done.append((scalar, value))
             each.append(value.at(i))
             roots, via = roots | value.roots, via | value.via
@@ -648,10 +663,20 @@ class Calls(Expressions):
             if f.options is not None:
                 called = [o for o in f.options if not isinstance(o, _CONSTANTS)]
                 if 0 < len(called) <= 8:
-                    return self._any_of([self.call_one(o, args, kwargs, fr, node) for o in called], f.reasons)
+                    may, must, stay = fr.may, fr.must, fr.stay
+                    after = 0
+                    values = []
+                    for o in called:
+                        fr.may = may
+                        values.append(self.call_one(o, args, kwargs, fr, node))
+                        after |= fr.may
+                    fr.may, fr.must, fr.stay = after, must & ~fr.thrown, stay & ~fr.thrown
+                    return self._any_of(values, f.reasons)
             given = given_reasons((V(f),))
             if given:
                 return V(Unknown(given))
+        for value in (*args, *kwargs.values()):
+            self.touch_value(value, fr)
         text = f"call {short(node.func)}()" if node is not None else "call"
         return V(unknown(text))
 
@@ -683,6 +708,8 @@ class Calls(Expressions):
             return V(unknown("machine"))
         if not name.startswith(externals.SAFE_CALLS):
             fr.raises += 1
+            for value in (*args, *kwargs.values()):
+                self.touch_value(value, fr)
         roots, via = EMPTY, EMPTY
         top = name.split(".", 1)[0]
         if top not in ("logging", "warnings", "torch"):
@@ -713,6 +740,11 @@ class Calls(Expressions):
         """Methods of strings, sequences and dictionaries."""
         this, name = f.this, f.name
         roots, via = self._provenance(args)
+        if name in _MUTATORS:
+            self.touch(this, fr)
+            if name == "setdefault" or name == "pop":
+                fr.raises += 1
+                return V(unknown(f"call {name}()"), roots, via)
         if isinstance(this, Map):
             if name == "get" and args:
                 if args[0].roots:
@@ -826,6 +858,8 @@ class Calls(Expressions):
         if name in ("object",):
             return V(External("builtins.object()"))
         if name == "setattr":
+            for key in [k for k in fr.env if "." in k]:
+                del fr.env[key]
             return V(None)
         if kwargs and name not in ("dict", "sorted", "max", "min"):
             fr.raises += 1

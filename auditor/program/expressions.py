@@ -256,14 +256,15 @@ class Expressions:
         value = self.ev(node.values[0], fr)
         for right in node.values[1:]:
             decided_by = value
-            saved = fr.may, fr.must, fr.stay
+            may, must, stay = fr.may, fr.must, fr.stay
             t, f = self.truth(value)
-            if fr.recorder is not None:
-                go = t if is_and else f
-                stop = f if is_and else t
-                fr.may, fr.must = fr.may & go, fr.must & ~stop
+            go, stop = (t, f) if is_and else (f, t)
+            thrown, fr.thrown = fr.thrown, 0
+            fr.may, fr.must = may & go, must & ~stop
             other = self.ev(right, fr)
-            fr.may, fr.must, fr.stay = saved
+            fr.may = (may & stop) | fr.may
+            fr.must, fr.stay = must & ~fr.thrown, stay & ~fr.thrown
+            fr.thrown |= thrown
             value = self._connect(decided_by, other, is_and)
         return value
 
@@ -333,12 +334,16 @@ class Expressions:
         test = self.ev(node.test, fr)
         self.record("ifexp", node, node.test, test, fr)
         t, f = self.truth(test)
-        saved = fr.may, fr.must
-        fr.may, fr.must = saved[0] & t, saved[1] & ~f
+        may, must, stay = fr.may, fr.must, fr.stay
+        thrown, fr.thrown = fr.thrown, 0
+        fr.may, fr.must = may & t, must & ~f
         a = self.ev(node.body, fr)
-        fr.may, fr.must = saved[0] & f, saved[1] & ~t
+        may_a = fr.may
+        fr.may, fr.must = may & f, must & ~t
         b = self.ev(node.orelse, fr)
-        fr.may, fr.must = saved
+        fr.may |= may_a
+        fr.must, fr.stay = must & ~fr.thrown, stay & ~fr.thrown
+        fr.thrown |= thrown
         return self.select(t, f, a, b, test)
 
     record: Callable[..., None]
@@ -738,7 +743,6 @@ class Expressions:
         if len(items) > 32:
             return None
         kind = {ast.ListComp: "list", ast.SetComp: "set", ast.GeneratorExp: "list"}[type(node)]
-        recorder = inner.recorder
         out: list[V] = []
         roots, via = iterable.roots, iterable.via
         for item in items:
@@ -754,8 +758,6 @@ class Expressions:
                 keep &= t
             if keep:
                 out.append(self.ev(node.elt, inner))
-            inner.recorder = None  # one recording is enough
-        inner.recorder = recorder
         split = any(v.each is not None for v in out)
         for v in out:
             roots, via = roots | v.roots, via | v.via

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from auditor.program import externals
-from auditor.program.calls import BIG_FUNCTION, MAX_DEPTH, Calls, given_reasons
+from auditor.program.calls import _MUTATORS, BIG_FUNCTION, MAX_DEPTH, Calls, given_reasons
 from auditor.program.classes import ClassInfo
 from auditor.program.expressions import dotted, short
 from auditor.program.frames import Frame
@@ -28,6 +28,7 @@ from auditor.program.values import (
     Unknown,
     V,
     all_reasons,
+    contains,
     is_const,
     make,
     reasons_of,
@@ -46,6 +47,7 @@ def assigned_names(body: list[ast.stmt]) -> set[str]:
         node = stack.pop()
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             out.add(node.name)
+            out.update(n for c in ast.walk(node) if isinstance(c, ast.Nonlocal) for n in c.names)
             continue
         if isinstance(node, ast.Lambda):
             continue
@@ -53,6 +55,10 @@ def assigned_names(body: list[ast.stmt]) -> set[str]:
             name = dotted(node)
             if name:
                 out.add(name)
+        elif isinstance(node, ast.alias):
+            out.add((node.asname or node.name).split(".", 1)[0])
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
+            out.add(node.name)
         stack += children(node)
     return out
 
@@ -97,6 +103,7 @@ class Flow(Calls):
         self._memo: dict[Any, V] = {}
         self._running: set[Any] = set()
         self._effects: dict[Any, dict[tuple[str, str], V]] = {}
+        self._comebacks: dict[Any, tuple[int, int, set[int]]] = {}
 
     # -- blocks ------------------------------------------------------------------------------------
 
@@ -158,13 +165,17 @@ class Flow(Calls):
             name = dotted(target)
             if name:
                 fr.heads.add(name.split(".", 1)[0])
+                self._havoc(name, fr)
                 fr.env[name] = V(unknown(f"deleted {name}"))
+            elif isinstance(target, ast.Subscript):
+                self.touch_value(self.ev(target.value, fr), fr)
 
     def _expr_stmt(self, node: ast.Expr, fr: Frame) -> None:
         if isinstance(node.value, ast.Constant):
             return
         value = self.ev(node.value, fr)
         if isinstance(value.one, Unknown) and "exit" in value.one.reasons:
+            fr.thrown |= fr.may
             self._stop(fr)
 
     def _stop(self, fr: Frame) -> None:
@@ -190,6 +201,7 @@ class Flow(Calls):
     def _augassign(self, node: ast.AugAssign, fr: Frame) -> None:
         load = ast.copy_location(ast.BinOp(_as_load(node.target), node.op, node.value), node)
         value = self.ev(load, fr)
+        self.touch_value(self.ev(load.left, fr), fr)
         self.assign(node.target, value, fr, node)
 
     record_value: Callable[..., None]
@@ -224,6 +236,7 @@ class Flow(Calls):
         elif isinstance(target, ast.Subscript):
             base = dotted(target.value)
             self.ev(target.slice, fr)
+            self.touch_value(self.ev(target.value, fr), fr)
             if base is not None and base in fr.env:
                 fr.env[base] = V(unknown(f"{base} is changed in place"))
         elif isinstance(target, ast.Starred):
@@ -237,6 +250,8 @@ class Flow(Calls):
 
     def _bind(self, name: str, value: V, fr: Frame, node: ast.AST) -> None:
         self._havoc(name, fr)
+        if name in fr.loose:
+            value = V(Unknown(all_reasons(value) | {f"nonlocal {name}"}), value.roots, value.via)
         fr.env[name] = value
         if value.roots:
             fr.marked.add(name)
@@ -380,13 +395,9 @@ class Flow(Calls):
         iterable = self.ev(node.iter, fr)
         items = self._few_items(node, iterable)
         if items is not None:
-            for k, item in enumerate(items):
-                recorder = fr.recorder
-                if k:
-                    fr.recorder = None
+            for item in items:
                 self.assign(node.target, V(item, iterable.roots, iterable.via), fr, node)
                 self.block(node.body, fr)
-                fr.recorder = recorder
             self.block(node.orelse, fr)
             return
         self._loop(node, node.target, fr, None)
@@ -401,6 +412,8 @@ class Flow(Calls):
         for child in walk(node):
             if isinstance(child, (ast.Break, ast.Continue)):
                 return None
+        if not isinstance(node.iter, (ast.Tuple, ast.List, ast.Call)) and _may_mutate(node.body):
+            return None
         return [Seq("tuple", i) if isinstance(i, tuple) else i for i in items]
 
     def _while(self, node: ast.While, fr: Frame) -> None:
@@ -409,8 +422,12 @@ class Flow(Calls):
     def _loop(self, node: Any, target: ast.expr | None, fr: Frame, test: ast.expr | None) -> None:
         for name in sorted(assigned_names(node.body)):
             self.forget_in_loop(name, fr)
+        if _may_mutate(node.body):
+            self._forget_mutated(node, fr)
         before = dict(fr.env)
         state = fr.may, fr.must, fr.stay
+        thrown, fr.thrown = fr.thrown, 0
+        touched = len(fr.touched)
         if target is not None:
             self.assign(target, V(unknown(f"loop {short(target)}")), fr)
         forever = False
@@ -426,15 +443,70 @@ class Flow(Calls):
         fr.tests.append(marker)
         self.block(node.body, fr)
         fr.tests.pop()
-        fr.recorder, recorder = fr.recorder, fr.recorder
         after = fr.env
         fr.may, fr.must, fr.stay = state
         if len(fr.returns) > returned or _raises(node.body):
             fr.must, fr.stay = 0, 0
             fr.left.append(marker)
-        fr.recorder = recorder
+        fr.must, fr.stay = fr.must & ~fr.thrown, fr.stay & ~fr.thrown
+        fr.thrown |= thrown
         fr.env = self._merge(fr.may or self.full, before, fr.may or self.full, after, marker, fr)
-        self.block(node.orelse, fr)
+        for scalar in fr.touched[touched:]:
+            self.spoil(scalar, fr.env)
+        if node.orelse:
+            self._maybe(node.orelse, fr, marker, _breaks(node.body))
+
+    def _maybe(self, body: list[ast.stmt], fr: Frame, marker: V, skipped: bool) -> None:
+        """Run statements that are passed by where ``skipped``."""
+        if not skipped:
+            self.block(body, fr)
+            return
+        may, must, stay, before = fr.may, fr.must, fr.stay, fr.env
+        fr.env, fr.must, fr.stay = dict(before), 0, self.full
+        self.block(body, fr)
+        if fr.stay & self.full != self.full:
+            fr.left.append(marker)
+        env = self._merge(may, before, fr.may, fr.env, marker, fr)
+        fr.may, fr.must, fr.stay, fr.env = may, must & fr.stay, stay & fr.stay, env
+
+    def _forget_mutated(self, node: Any, fr: Frame) -> None:
+        """Containers that the body changes in place are open from the first round on: run it once quietly
+        to see which."""
+        kept = (
+            fr.env,
+            fr.may,
+            fr.must,
+            fr.stay,
+            fr.recorder,
+            fr.returns,
+            fr.left,
+            fr.raises,
+            fr.thrown,
+            fr.nested,
+        )
+        start = len(fr.touched)
+        fr.env, fr.recorder, fr.returns, fr.left, fr.nested = dict(fr.env), None, [], [], []
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            self.assign(node.target, V(unknown(f"loop {short(node.target)}")), fr)
+        self.block(node.body, fr)
+        after = fr.env
+        (
+            fr.env,
+            fr.may,
+            fr.must,
+            fr.stay,
+            fr.recorder,
+            fr.returns,
+            fr.left,
+            fr.raises,
+            fr.thrown,
+            fr.nested,
+        ) = kept
+        for scalar in fr.touched[start:]:
+            for name in self.spoil(scalar, fr.env):
+                value, end = fr.env[name], after.get(name)
+                if end is not None and end.roots:
+                    fr.env[name] = V(value.one, value.roots | end.roots, value.via | end.via)
 
     def forget_in_loop(self, name: str, fr: Frame) -> None:
         """A name or attribute path that a loop body binds: its value is open from the first round on."""
@@ -451,6 +523,7 @@ class Flow(Calls):
         if not cases:
             return
         case = cases[0]
+        before, fr.env = fr.env, dict(fr.env)
         test = self._pattern(case.pattern, subject, fr)
         if case.guard is not None:
             test = self._connect(test, self.ev(case.guard, fr), True)
@@ -459,12 +532,14 @@ class Flow(Calls):
         ):
             self.record("match", case.pattern, case.pattern, test, fr, body=case.body)
         t, f = self.truth(test)
-        may, must, stay, before = fr.may, fr.must, fr.stay, fr.env
+        may, must, stay, bound = fr.may, fr.must, fr.stay, fr.env
         fr.tests.append(test)
-        fr.env, fr.may, fr.must, fr.stay = dict(before), may & t, must & ~f, self.full
+        fr.env, fr.may, fr.must, fr.stay = dict(bound), may & t, must & ~f, self.full
         self.block(case.body, fr)
         may_a, stay_a, env_a = fr.may, fr.stay, fr.env
-        fr.env, fr.may, fr.must, fr.stay = dict(before), may & f, must & ~t, self.full
+        # a pattern that fails in the end may have bound its names all the same
+        fr.env = self._merge(self.full, before, self.full, bound, test, fr)
+        fr.may, fr.must, fr.stay = may & f, must & ~t, self.full
         self._cases(node, cases[1:], subject, fr)
         may_b, stay_b, env_b = fr.may, fr.stay, fr.env
         fr.tests.pop()
@@ -535,6 +610,7 @@ class Flow(Calls):
         for child in (node.exc, node.cause):
             if child is not None and fr.recorder is not None:
                 self.ev(child, fr)
+        fr.thrown |= fr.may
         self._stop(fr)
 
     def _assert(self, node: ast.Assert, fr: Frame) -> None:
@@ -543,6 +619,7 @@ class Flow(Calls):
         t, f = self.truth(test)
         if f:
             fr.raises += 1
+            fr.thrown |= fr.may & f
             if test.roots or f & t:
                 fr.left.append(test)
         fr.may &= t
@@ -551,17 +628,18 @@ class Flow(Calls):
 
     def _try(self, node: Any, fr: Frame) -> None:
         before, state, raises = dict(fr.env), (fr.may, fr.must, fr.stay), fr.raises
+        thrown, fr.thrown = fr.thrown, 0
+        touched, returned = len(fr.touched), len(fr.returns)
         fr.guarded += 1
         self.block(node.body, fr)
         fr.guarded -= 1
         body_raises = fr.raises > raises
+        fr.thrown = thrown if _catches_all(node) else thrown | fr.thrown
         if not body_raises:
             self.block(node.orelse, fr)
             handler_mask = 0
         else:
             handler_mask = state[0]
-            if fr.raises - raises == 1 and not fr.may and isinstance(node.body[-1], ast.Raise):
-                pass
             self.block(node.orelse, fr)
         end_body = (fr.may, fr.stay, fr.env)
         reason = self._why_try(node, fr, body_raises)
@@ -572,6 +650,11 @@ class Flow(Calls):
             else end_body[2]
         )
         if body_raises:
+            for name in _unsteady(node.body):
+                if name in mids:
+                    mids[name] = V(Unknown(reason | {f"value {name}"}), mids[name].roots, mids[name].via)
+            for scalar in fr.touched[touched:]:
+                self.spoil(scalar, mids)
             self.interrupted(mids, marker, fr)
         ends = [end_body]
         for handler in node.handlers:
@@ -598,7 +681,32 @@ class Flow(Calls):
         fr.must = state[1] & (stay if body_raises else end_body[1])
         if not node.handlers and body_raises:
             fr.may = end_body[0]
-        self.block(node.finalbody, fr)
+        if node.finalbody:
+            self._run_finally(node, before, state, len(fr.returns) > returned, fr, marker)
+
+    def _run_finally(
+        self, node: Any, before: dict[str, V], state: tuple[int, int, int], leaves: bool, fr: Frame, marker: V
+    ) -> None:
+        """``finally`` runs however the body was left: it is visited in the state of all these ways, and then
+        again for what follows, in the state of falling through."""
+        if leaves or fr.may != state[0] or fr.thrown or _jumps(node):
+            kept = fr.env, fr.may, fr.must, fr.stay
+            fr.env = self._merge(self.full, before, self.full, fr.env, marker, fr)
+            for part in (node.body, *(h.body for h in node.handlers), node.orelse):
+                for name in sorted(assigned_names(part)):
+                    old = fr.env.get(name)
+                    if old is not None:
+                        fr.env[name] = V(Unknown(all_reasons(old) | {f"value {name}"}), old.roots, old.via)
+            fr.may, fr.must = state[0], state[1]
+            self.block(node.finalbody, fr)
+            fr.env, fr.may, fr.must, fr.stay = kept
+            recorder, fr.recorder = fr.recorder, None
+            nested = len(fr.nested)
+            self.block(node.finalbody, fr)
+            fr.recorder = recorder
+            del fr.nested[nested:]
+        else:
+            self.block(node.finalbody, fr)
 
     def interrupted(self, mids: dict[str, V], marker: V, fr: Frame) -> None:
         """Hook: ``mids`` is the state in which handlers start, somewhere between the start and the end of
@@ -620,6 +728,14 @@ class Flow(Calls):
 
     def _with(self, node: Any, fr: Frame) -> None:
         for item in node.items:
+            call = item.context_expr
+            if isinstance(call, ast.Call) and len(node.items) == 1 and not call.keywords:
+                what = self.ev(call.func, fr).one
+                if isinstance(what, External) and what.name == "contextlib.suppress":
+                    caught = ast.Tuple(call.args, ast.Load())
+                    handler = ast.ExceptHandler(type=caught, name=None, body=[ast.Pass()])
+                    self._try(ast.Try(body=node.body, handlers=[handler], orelse=[], finalbody=[]), fr)
+                    return
             value = self.ev(item.context_expr, fr)
             if item.optional_vars is not None:
                 self.assign(
@@ -684,11 +800,24 @@ class Flow(Calls):
         owner = fr.owner if fr.kind == "class" else None
         function = Function(fr.module, node.name, qualname, segment, owner, closure)
         self.visit_signature(node, fr)
+        self._loosen(node, fr)
         self._bind(node.name, V(function), fr, node)
         if fr.kind == "class" and fr.owner is not None:
             fr.owner.functions.setdefault(node.name, function)
         if fr.recorder is not None and fr.kind != "class":
             fr.nested.append((function, fr.env))
+
+    @staticmethod
+    def _loosen(node: Any, fr: Frame) -> None:
+        """Names that a function inside rebinds are open in the functions around it from here on."""
+        names = {n for child in ast.walk(node) if isinstance(child, ast.Nonlocal) for n in child.names}
+        frame: Frame | None = fr if names else None
+        while frame is not None and frame.kind == "function":
+            frame.loose |= names
+            for name in names & frame.env.keys():
+                old = frame.env[name]
+                frame.env[name] = V(Unknown(all_reasons(old) | {f"nonlocal {name}"}), old.roots, old.via)
+            frame = frame.parent
 
     def visit_signature(self, node: Any, fr: Frame) -> None:
         """Decorators and defaults are expressions of the enclosing scope and may hold gates."""
@@ -823,13 +952,15 @@ class Flow(Calls):
                         fr.raises += 1
                     return value
         elif function.closure is not None and "opaque" not in function.flags and depth < MAX_DEPTH:
-            value = self._run(function, args, kwargs, depth, full_name)
+            value = self._run(function, args, kwargs, depth, full_name, fr)
             if value is not None:
                 if fr is not None and any(isinstance(s, Unknown) for s in value.scalars()):
                     fr.raises += 1
                 return value
         if fr is not None:
             fr.raises += 1
+            for value in (*args, *kwargs.values()):
+                self.touch_value(value, fr)
         typed = self.returned_type(function)
         if typed is not None:
             return typed
@@ -854,35 +985,28 @@ class Flow(Calls):
                 elif isinstance(s, External):
                     parts.append(("ext", s.name))
                 elif isinstance(s, ClassRef):
-                    parts.append(("cls", id(s.info)))
+                    parts.append(("cls", s.info.segment.serial))
                 elif isinstance(s, Function):
-                    parts.append(("fn", id(s.segment)))
-                    self._keep(s)
+                    parts.append(("fn", s.segment.serial))
                 elif isinstance(s, Instance):
-                    if s.attrs is not None:
-                        self._alive.append(s)
-                    parts.append(("obj", id(s.info), id(s.attrs) if s.attrs is not None else 0))
+                    parts.append(("obj", s.info.segment.serial, id(s.attrs) if s.attrs is not None else 0))
+                    self._kept[id(s.attrs)] = s.attrs  # so that its number is not given again
                 elif isinstance(s, Facts):
                     parts.append(("facts", repr(s.known)))
                 else:
                     parts.append(("id", id(s)))
-                    self._alive.append(s)
+                    self._kept[id(s)] = s
             return tuple(parts), v.roots, v.via
 
-        self._keep(function)
         return (
-            id(function.segment),
-            id(function.owner),
+            function.segment.serial,
+            function.owner.segment.serial if function.owner is not None else -1,
             tuple(one(a) for a in args),
             tuple(sorted((k, one(v)) for k, v in kwargs.items())) if kwargs else (),
         )
 
-    def _keep(self, function: Function) -> None:
-        """An identity in a key must not be used again: hold what nothing else may hold."""
-        if function.name.startswith("<") or function.closure is not None:
-            self._alive.append(function.segment)
-
     _alive: list[Any]
+    _kept: dict[int, Any]
 
     def _run(
         self,
@@ -900,8 +1024,14 @@ class Flow(Calls):
             if hit is not None:
                 if caller is not None and key in self._effects:
                     caller.effects.update(self._effects[key])
+                if caller is not None and key in self._comebacks:
+                    back, thrown, changed = self._comebacks[key]
+                    self._come_back(caller, back, thrown)
+                    for i, value in enumerate((*args, *kwargs.values())):
+                        if i in changed:
+                            self.touch_value(value, caller)
                 return hit
-        token = key if key is not None else id(function.segment)
+        token = key if key is not None else function.segment.serial
         if token in self._running:
             return V(unknown(f"recursion {function.qualname}"))
         try:
@@ -932,6 +1062,18 @@ class Flow(Calls):
             value = self.result(fr)
         finally:
             self._running.discard(token)
+        back = fr.may
+        for mask, *_ in fr.returns:
+            back |= mask
+        changed = {
+            i
+            for i, given in enumerate((*args, *kwargs.values()))
+            if fr.touched and any(contains(s, t) for s in given.scalars() for t in fr.touched)
+        }
+        if caller is not None:
+            self._come_back(caller, back, fr.thrown)
+            for scalar in fr.touched:
+                self.touch(scalar, caller)
         if self.steps < 0 <= saved and depth == 0:
             pass
         if value.roots:
@@ -958,9 +1100,58 @@ class Flow(Calls):
         if key is not None and self.steps >= 0:
             if effects:
                 self._effects[key] = effects
+            if back != self.full or fr.thrown or changed:
+                self._comebacks[key] = (back, fr.thrown, changed)
             self._memo[key] = value
-            self.memo_names.setdefault(id(function.segment), []).append(key)
+            self.memo_names.setdefault(function.segment.serial, []).append(key)
         return value
+
+    @staticmethod
+    def _come_back(fr: Frame, back: int, thrown: int) -> None:
+        """Control after a call: ``back`` are the targets on which it may return, ``thrown`` those on which
+        it may raise by a statement of the tree."""
+        thrown &= fr.may
+        if thrown:
+            fr.thrown |= thrown
+            fr.raises += 1
+            fr.must, fr.stay = fr.must & ~thrown, fr.stay & ~thrown
+            fr.may &= back
+
+    # -- containers that change --------------------------------------------------------------------
+
+    def touch_value(self, value: V, fr: Frame) -> None:
+        """A value was handed to code that may change it, or is changed in place."""
+        for scalar in value.scalars():
+            self._touch_inside(scalar, fr, 3)
+
+    def _touch_inside(self, scalar: Any, fr: Frame, depth: int) -> None:
+        if isinstance(scalar, Map) or (isinstance(scalar, Seq) and scalar.kind in ("list", "set")):
+            self.touch(scalar, fr)
+        if depth and isinstance(scalar, Seq):
+            for item in scalar.items:
+                self._touch_inside(item, fr, depth - 1)
+
+    def touch(self, scalar: Any, fr: Frame) -> None:
+        """Forget what is known of every name that holds a container which changes in place."""
+        if not isinstance(scalar, (Seq, Map)):
+            return
+        fr.touched.append(scalar)
+        frame: Frame | None = fr
+        while frame is not None:
+            self.spoil(scalar, frame.env)
+            frame = frame.parent
+
+    @staticmethod
+    def spoil(scalar: Any, env: dict[str, V]) -> list[str]:
+        """Make every name unknown that holds a container; the names."""
+        out = []
+        for name, value in env.items():
+            for s in value.scalars():
+                if isinstance(s, (Seq, Map, Instance, Bound, Partial, Unknown)) and contains(s, scalar):
+                    env[name] = V(unknown(f"{name} is changed in place"), value.roots, value.via)
+                    out.append(name)
+                    break
+        return out
 
     memo_names: dict[int, list[Any]]
 
@@ -1041,7 +1232,8 @@ class Flow(Calls):
             if name in env:
                 continue
             default = defaults.get(name)
-            if default is None:
+            if default is None or isinstance(default, (ast.List, ast.Dict, ast.Set)):
+                # a container made once may have been changed by an earlier call
                 env[name] = V(unknown(f"argument {name}"))
             else:
                 if scope is None:
@@ -1083,7 +1275,7 @@ class Flow(Calls):
         self, function: Function, obj: Instance, args: list[V], kwargs: dict[str, V], fr: Frame
     ) -> None:
         """Run ``__init__`` (or a hook like it) on a new object."""
-        if id(function.segment) in self._running:
+        if function.segment.serial in self._running:
             obj.attrs = None
             return
         try:
@@ -1105,11 +1297,17 @@ class Flow(Calls):
             depth=fr.depth + 1,
         )
         inner.this = node.args.args[0].arg if node.args.args else None
-        self._running.add(id(function.segment))
+        self._running.add(function.segment.serial)
         try:
             self.block(node.body, inner)
         finally:
-            self._running.discard(id(function.segment))
+            self._running.discard(function.segment.serial)
+        back = inner.may
+        for mask, *_ in inner.returns:
+            back |= mask
+        self._come_back(fr, back, inner.thrown)
+        for scalar in inner.touched:
+            self.touch(scalar, fr)
         assert obj.attrs is not None
         prefix = f"{inner.this}."
         for key, value in inner.env.items():
@@ -1258,6 +1456,96 @@ def _own_nodes(node: Any) -> list[ast.AST]:
     return out
 
 
+def stores(body: list[ast.stmt]) -> dict[str, int]:
+    """Names and attribute paths that statements bind, with how often; in loops more than once."""
+    out: dict[str, int] = {}
+    stack: list[tuple[ast.AST, int]] = [(s, 1) for s in body]
+    while stack:
+        node, times = stack.pop()
+        names: list[str | None] = []
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names = [node.name]
+        elif isinstance(node, (ast.Name, ast.Attribute)) and isinstance(node.ctx, (ast.Store, ast.Del)):
+            names = [dotted(node)]
+        elif isinstance(node, ast.alias):
+            names = [(node.asname or node.name).split(".", 1)[0]]
+        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)):
+            names = [node.name]
+        for name in names:
+            if name:
+                out[name] = out.get(name, 0) + times
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            continue
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            times = 2
+        stack.extend((child, times) for child in ast.iter_child_nodes(node))
+    return out
+
+
+def _unsteady(body: list[ast.stmt]) -> list[str]:
+    """Names that an interrupted body may leave with a value of neither its start nor its end."""
+    counts = stores(body)
+    direct = {
+        dotted(t)
+        for s in body
+        if isinstance(s, (ast.Assign, ast.AnnAssign))
+        for t in (s.targets if isinstance(s, ast.Assign) else [s.target])
+        if isinstance(t, (ast.Name, ast.Attribute))
+    }
+    direct |= {
+        (a.asname or a.name).split(".", 1)[0]
+        for s in body
+        if isinstance(s, (ast.Import, ast.ImportFrom))
+        for a in s.names
+    }
+    return sorted(n for n, times in counts.items() if times > 1 or n not in direct)
+
+
+def _breaks(body: list[ast.stmt]) -> bool:
+    """Whether a loop with this body may be left by ``break``."""
+    stack: list[ast.AST] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.Break):
+            return True
+        if isinstance(node, (ast.For, ast.AsyncFor, ast.While)):
+            stack.extend(node.orelse)
+        elif not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            stack.extend(ast.iter_child_nodes(node))
+    return False
+
+
+def _jumps(node: ast.AST) -> bool:
+    return any(isinstance(n, (ast.Break, ast.Continue)) for n in ast.walk(node))
+
+
+def _may_mutate(body: list[ast.stmt]) -> bool:
+    """Whether statements may change a container in place, by their form."""
+    for statement in body:
+        for node in ast.walk(statement):
+            if isinstance(node, (ast.AugAssign, ast.Delete)):
+                return True
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store):
+                return True
+            if isinstance(node, ast.Call) and (
+                (isinstance(node.func, ast.Attribute) and node.func.attr in _MUTATORS)
+                or any(isinstance(a, (ast.Name, ast.Attribute)) for a in node.args)
+            ):
+                return True
+    return False
+
+
+def _catches_all(node: Any) -> bool:
+    """Whether a ``try`` surely catches what its body raises."""
+    for handler in node.handlers:
+        if handler.type is None:
+            return True
+        kinds = handler.type.elts if isinstance(handler.type, ast.Tuple) else [handler.type]
+        if any(isinstance(k, ast.Name) and k.id in ("Exception", "BaseException") for k in kinds):
+            return True
+    return False
+
+
 def _raises(body: list[ast.stmt]) -> bool:
     return holds(body, ast.Raise)
 
@@ -1284,4 +1572,4 @@ def _has_yield(node: Any) -> bool:
     return False
 
 
-__all__ = ["Flow", "assigned_names"]
+__all__ = ["Flow", "assigned_names", "stores"]

@@ -39,6 +39,9 @@ class Frame:
         "fields",
         "statement",
         "effects",
+        "thrown",
+        "touched",
+        "loose",
         "text",
         "marked",
         "heads",
@@ -88,6 +91,9 @@ class Frame:
         else:
             self.heads = {key.split(".", 1)[0] for key in env if "." in key}
         self.marked: set[str] = set()  # local names that were bound to a value with roots
+        self.thrown = 0  # targets on which an explicit raise may have left the body
+        self.touched: list[Any] = []  # containers changed in place
+        self.loose: set[str] = set()  # names that functions inside rebind
         self.effects: dict[tuple[str, str], V] = {}  # module globals that called functions have set
 
     def control(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:

@@ -19,7 +19,7 @@ from typing import Any
 from auditor.program import externals
 from auditor.program.calls import BIG_FUNCTION
 from auditor.program.classes import ClassInfo, Module, written_names
-from auditor.program.flow import Flow
+from auditor.program.flow import Flow, stores
 from auditor.program.frames import Frame
 from auditor.program.imports import imported_modules
 from auditor.program.nodes import walk
@@ -114,6 +114,7 @@ class Program(Flow):
         self.full = self.world.full
         self.steps = STEPS
         self._alive: list[Any] = []
+        self._kept: dict[int, Any] = {}
         self.memo_names: dict[int, list[Any]] = {}
         self.problems: dict[str, tuple[int, str]] = {}
         self.learned: dict[str, Learned] = {}
@@ -188,6 +189,7 @@ class Program(Flow):
         if frame is None:
             frame = Frame(module, module.globals, full=self.full, kind="module")
             self._frames[module.name] = frame
+        frame.may = frame.must = frame.stay = self.full
         return frame
 
     def module_recorder(self, module: Module) -> Any:
@@ -436,7 +438,7 @@ class Program(Flow):
     def is_hot(self, function: Function) -> bool:
         """Whether a function's text mentions a root or a learned name."""
         version = len(self._hot_words)
-        key = id(function.segment)
+        key = function.segment.serial
         hit = self._hot_flags.get(key)
         if hit is not None and (hit[0] == version or hit[1]):
             return hit[1]
@@ -470,7 +472,7 @@ class Program(Flow):
             return
         names = [a.arg for a in (*node.args.posonlyargs, *node.args.args)]
         known = set(names) | {a.arg for a in node.args.kwonlyargs}
-        store = self.passed.setdefault(id(function.segment), {})
+        store = self.passed.setdefault(function.segment.serial, {})
         for name, value in (*zip(names, args), *kwargs.items()):
             if name not in known or not value.roots & externals.ARCH_ROOTS or not self.informative(value):
                 continue
@@ -480,7 +482,7 @@ class Program(Flow):
             if roots >= value.roots and via >= value.via:
                 continue
             store[name] = (roots | value.roots, via | value.via)
-            self.revisit[id(function.segment)] = function
+            self.revisit[function.segment.serial] = function
 
     def returned_type(self, function: Function) -> V | None:
         """An object of the annotated return class, where that class matters."""
@@ -525,10 +527,10 @@ class Program(Flow):
         return super().attribute_of(scalar, name, fr, node)
 
     def _record_names(self, info: ClassInfo) -> set[str]:
-        names: set[str] | None = self.__dict__.setdefault("_names_of", {}).get(id(info))
+        names: set[str] | None = self.__dict__.setdefault("_names_of", {}).get(info.segment.serial)
         if names is None:
             names = {f[0] for f in info.record_fields()} if info.is_record() else set()
-            self.__dict__["_names_of"][id(info)] = names
+            self.__dict__["_names_of"][info.segment.serial] = names
         return names
 
     def argument_value(self, name: str, default: V | None = None) -> V:
@@ -550,7 +552,7 @@ class Program(Flow):
 
     def stored_attribute(self, info: ClassInfo, name: str, fr: Frame) -> V | None:
         """What all writes of ``self.NAME`` in a class and its bases agree on; None where there are none."""
-        key = (id(info), name)
+        key = (info.segment.serial, name)
         if key in self._fields:
             return self._fields[key]
         self._fields[key] = V(unknown(f"value self.{name}"))
@@ -587,14 +589,14 @@ class Program(Flow):
 
     def _written_value(self, function: Function, name: str) -> V:
         """The value a method leaves in an attribute."""
-        summary = self._summaries.get(id(function.segment))
+        summary = self._summaries.get(function.segment.serial)
         if summary is None:
-            self._summaries[id(function.segment)] = {}
+            self._summaries[function.segment.serial] = {}
             held = function.segment.parsed
             summary = self._summarise(function)
             if not held and function.segment.text:
                 function.segment.forget()  # a summary is made once, and syntax trees are most of the memory
-            self._summaries[id(function.segment)] = summary
+            self._summaries[function.segment.serial] = summary
         return summary.get(name, V(unknown(f"value self.{name}")))
 
     def _summarise(self, function: Function) -> dict[str, V]:
@@ -709,7 +711,10 @@ class Program(Flow):
         return False
 
     def _record_raw(self, kind: str, node: Any, test: Any, value: V, fr: Frame, body: Any) -> None:
-        if self.sink is None or (id(node), kind) in self.seen_nodes:
+        if self.sink is None:
+            return
+        if (id(node), kind) in self.seen_nodes:
+            self._met_again(node, kind, value, fr)
             return
         if not value.roots & externals.ARCH_ROOTS and not self.platform_gates:
             return
@@ -744,6 +749,14 @@ class Program(Flow):
             )
         )
 
+    def _met_again(self, node: Any, kind: str, value: V, fr: Frame) -> None:
+        """A gate in the body of an unrolled loop: it is what all rounds make of it."""
+        for gate in reversed(self.sink or ()):
+            if gate.node is node and (gate.kind == kind or (kind == "if" and gate.kind == "elif")):
+                gate.value = self.select(gate.may or self.full, fr.may, gate.value, value, None)
+                gate.may, gate.must = gate.may | fr.may, gate.must | fr.must
+                return
+
     platform_gates = False
 
     def canonical(self, node: ast.expr, fr: Frame) -> str:
@@ -752,6 +765,7 @@ class Program(Flow):
         recorder, fr.recorder = fr.recorder, None
         nested, fr.nested = fr.nested, []
         raises, env = fr.raises, fr.env
+        state = fr.may, fr.must, fr.stay, fr.thrown
         fr.env = dict(env)
 
         def mark(n: Any) -> Any:
@@ -775,6 +789,7 @@ class Program(Flow):
             return ast.unparse(mark(node))
         finally:
             fr.recorder, fr.nested, fr.raises, fr.env = recorder, nested, raises, env
+            fr.may, fr.must, fr.stay, fr.thrown = state
 
     def _flush(self, key: tuple[str, Any], gates: list[RawGate]) -> None:
         self.raw[key] = gates  # type: ignore[index]
@@ -787,7 +802,7 @@ class Program(Flow):
         """A frame at the start of a function called with arguments nobody knows."""
         env: dict[str, V] = {}
         spec = node.args
-        passed = self.passed.get(id(function.segment), {})
+        passed = self.passed.get(function.segment.serial, {})
         for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
             value: V | None = None
             if arg.arg in passed:
@@ -848,12 +863,12 @@ class Program(Flow):
             fr.text = (function.segment.start, function.segment.text.split("\n"))
         elif function.closure is not None:
             fr.text = function.closure.text
-        fr.marked.update(self.passed.get(id(function.segment), ()))
+        fr.marked.update(self.passed.get(function.segment.serial, ()))
         try:
             self.visit_signature_of(function, node)
             self.block(node.body, fr)
-            self._visit_nested(fr.nested, fr)
             value = self.result(fr)
+            self._visit_nested(fr.nested, fr, node)
             self._learn_visited(function, node, value, fr)
         except RecursionError:
             self.problems.setdefault(
@@ -883,22 +898,50 @@ class Program(Flow):
         )
         self.visit_signature(node, frame)
 
-    def _visit_nested(self, nested: list[tuple[Any, dict[str, V]]], fr: Frame) -> None:
-        for item, env in nested:
+    def _visit_nested(self, nested: list[tuple[Any, dict[str, V]]], fr: Frame, node: Any = None) -> None:
+        """Visit functions inside a function. They may be called at any time after they are made: names of
+        the function around them count where they have one value only."""
+        if not nested:
+            return
+        if node is not None:
+            fr = self._around(fr, node)
+        for item, _env in nested:
             if isinstance(item, Function):
-                if item.closure is not None and item.closure is not fr and item.closure.env is not env:
-                    pass
+                closure = item.closure
+                if closure is not None:
+                    item.closure = fr
                 self.visit(item)
+                item.closure = closure
             elif isinstance(item, ClassInfo):
                 item.load()
                 for method in item.functions.values():
                     method.closure = fr if fr.kind == "function" else None
                     self.visit(method)
 
+    @staticmethod
+    def _around(fr: Frame, node: Any) -> Frame:
+        """A frame as the functions inside it see it at a time nobody knows."""
+        counts = stores(node.body)
+        for arg in ast.walk(node.args):
+            if isinstance(arg, ast.arg):
+                counts[arg.arg] = counts.get(arg.arg, 0) + 1
+        outer = copy.copy(fr)
+        outer.env = dict(fr.env)
+        for name, times in counts.items():
+            old = outer.env.get(name)
+            if "." in name:
+                if times > 1:
+                    outer.env.pop(name, None)
+            elif old is None:
+                outer.env[name] = V(unknown(f"value {name}"))
+            elif times > 1:
+                outer.env[name] = V(Unknown(all_reasons(old) | {f"value {name}"}), old.roots, old.via)
+        return outer
+
     def _learn_visited(self, function: Function, node: Any, value: V, fr: Frame) -> None:
         if value.roots and function.closure is None and function.name != "<lambda>":
             scalars = value.scalars()
-            if self.passed.get(id(function.segment)) and not self.is_hot(function):
+            if self.passed.get(function.segment.serial) and not self.is_hot(function):
                 return  # what it returns depends on its callers
             method = function.owner is not None and function.kind not in ("staticmethod",)
             if method and not any(_decides(s) for s in scalars):
@@ -929,8 +972,8 @@ class Program(Flow):
         if function.owner is not None:
             for name, written in fr.writes.items():
                 if written.roots & externals.ARCH_ROOTS:
-                    self._fields.pop((id(function.owner), name), None)
-                    self._summaries.pop(id(function.segment), None)
+                    self._fields.pop((function.owner.segment.serial, name), None)
+                    self._summaries.pop(function.segment.serial, None)
                     self.stored_attribute(function.owner, name, fr)
 
     def subclasses(self, info: ClassInfo, member: str) -> list[ClassInfo]:
@@ -939,7 +982,7 @@ class Program(Flow):
         Class statements are read off the text of all files once; only files that hold such a class and
         define the member are loaded.
         """
-        key = (id(info), member)
+        key = (info.segment.serial, member)
         found = self._children.get(key)
         if found is not None:
             return found
@@ -1067,11 +1110,11 @@ class Program(Flow):
                 continue
             for segment in module.segments:
                 for piece in _pieces(segment):
-                    keys = self.memo_names.get(id(piece))
+                    keys = self.memo_names.get(piece.serial)
                     if keys and needle.search(piece.text or ""):
                         for k in keys:
                             self._memo.pop(k, None)
-                        self.memo_names[id(piece)] = []
+                        self.memo_names[piece.serial] = []
 
     def _import_index(self) -> dict[str, set[str]]:
         """module name -> paths of the files that import it."""

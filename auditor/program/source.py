@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import ast
 import io
+import itertools
 import re
 import textwrap
 import tokenize
 
+_SERIAL = itertools.count()
 _START = re.compile(r"\n(?=[^\s#)\]}])")
 _HEAD = re.compile(
     r"(?P<deco>@)|(?P<def>(?:async[ \t]+)?def[ \t]+(?P<fn>\w+))|class[ \t]+(?P<cls>\w+)"
@@ -47,6 +49,7 @@ class Segment:
         "name",
         "start",
         "indent",
+        "serial",
         "_source",
         "_begin",
         "_end",
@@ -61,6 +64,7 @@ class Segment:
         self.start = start  # line of the first character, 1-based
         self._source, self._begin, self._end = text, 0, len(text)
         self.indent = indent
+        self.serial = next(_SERIAL)  # unlike id(), never given twice
         self._nodes: list[ast.stmt] | None = None
         self._members: list[Segment] | None = None
         self._header: ast.ClassDef | None = None

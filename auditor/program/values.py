@@ -50,12 +50,13 @@ class Seq:
     ``cls`` is set for named tuples of the audited tree.
     """
 
-    __slots__ = ("kind", "items", "cls")
+    __slots__ = ("kind", "items", "cls", "of")
 
-    def __init__(self, kind: str, items: tuple[Any, ...], cls: Any = None) -> None:
+    def __init__(self, kind: str, items: tuple[Any, ...], cls: Any = None, of: tuple[Any, ...] = ()) -> None:
         self.kind = kind
         self.items = items
         self.cls = cls
+        self.of = of  # the containers of which this one is either
 
     def plain(self) -> tuple[Any, ...] | None:
         """The items as Python constants (nested tuples allowed), or None if some are not constants."""
@@ -80,11 +81,17 @@ class Map:
     """A dictionary with constant keys. Values are scalars; keys in ``maybe`` may be absent, for the reasons
     that stand there."""
 
-    __slots__ = ("items", "maybe")
+    __slots__ = ("items", "maybe", "of")
 
-    def __init__(self, items: dict[Any, Any], maybe: dict[Any, frozenset[str]] | None = None) -> None:
+    def __init__(
+        self,
+        items: dict[Any, Any],
+        maybe: dict[Any, frozenset[str]] | None = None,
+        of: tuple[Any, ...] = (),
+    ) -> None:
         self.items = items
         self.maybe: dict[Any, frozenset[str]] = maybe or {}
+        self.of = of  # the dictionaries of which this one is either
 
 
 class External:
@@ -328,6 +335,32 @@ def _same_choice(a: Unknown, b: Unknown) -> bool:
     return len(a.options) == len(b.options) and all(same(x, y) for x, y in zip(a.options, b.options))
 
 
+def contains(scalar: Any, target: Any, depth: int = 4) -> bool:
+    """Whether a scalar is a container or holds it, itself and not an equal one."""
+    if scalar is target:
+        return True
+    if not depth:
+        return False
+    inner: Any = ()
+    if isinstance(scalar, Seq):
+        inner = (*scalar.items, *scalar.of)
+    elif isinstance(scalar, Map):
+        inner = (*scalar.items.values(), *scalar.of)
+    elif isinstance(scalar, Instance):
+        inner = [s for v in (scalar.attrs or {}).values() for s in v.scalars()]
+    elif isinstance(scalar, (Bound, Method)):
+        inner = scalar.this.scalars() if isinstance(scalar.this, V) else (scalar.this,)
+    elif isinstance(scalar, Partial):
+        inner = [s for v in (*scalar.args, *scalar.kwargs.values()) for s in v.scalars()]
+    elif isinstance(scalar, Unknown):
+        inner = scalar.options or ()
+    return any(
+        isinstance(s, (Seq, Map, Instance, Bound, Method, Partial, Unknown))
+        and contains(s, target, depth - 1)
+        for s in inner
+    )
+
+
 def options_of(scalar: Any) -> tuple[Any, ...] | None:
     """The scalars a scalar may be, or None where that is open."""
     if isinstance(scalar, Unknown):
@@ -337,9 +370,14 @@ def options_of(scalar: Any) -> tuple[Any, ...] | None:
     return None
 
 
+def _changes(scalar: Any) -> bool:
+    """Whether a scalar stands for an object that may change in place."""
+    return isinstance(scalar, Map) or (isinstance(scalar, Seq) and scalar.kind != "tuple")
+
+
 def join_scalars(a: Any, b: Any, why: frozenset[str] = EMPTY) -> Any:
     """What a scalar is when it may be either of two."""
-    if same(a, b) and not isinstance(a, Unknown):
+    if same(a, b) and not isinstance(a, Unknown) and (a is b or not _changes(a)):
         return a
     if (
         isinstance(a, Seq)
@@ -348,7 +386,8 @@ def join_scalars(a: Any, b: Any, why: frozenset[str] = EMPTY) -> Any:
         and a.cls is b.cls
         and len(a.items) == len(b.items)
     ):
-        return Seq(a.kind, tuple(join_scalars(x, y, why) for x, y in zip(a.items, b.items)), a.cls)
+        items = tuple(join_scalars(x, y, why) for x, y in zip(a.items, b.items))
+        return Seq(a.kind, items, a.cls, () if a.kind == "tuple" else (a, b))
     if isinstance(a, Map) and isinstance(b, Map) and len(a.items) + len(b.items) <= MAX_KEYS:
         return _join_maps(a, b, why)
     reasons = why
@@ -377,7 +416,7 @@ def _join_maps(a: Map, b: Map, why: frozenset[str]) -> Map:
     maybe = {key: why for key in items if key not in a.items or key not in b.items}
     for key, reasons in (*a.maybe.items(), *b.maybe.items()):
         maybe[key] = maybe.get(key, EMPTY) | reasons
-    return Map(items, maybe)
+    return Map(items, maybe, (a, b))
 
 
 def truth_of(scalar: Any) -> bool | None:
