@@ -58,6 +58,7 @@ class Runner(Environment):
         self._foreign: tuple[str, ...] = getattr(self.profile.start, "other_vendors", ())
         self._inside: list[Any] = []  # segments of the entered functions
         self._calls: list[ast.Call | None] = []  # the calls by which they were entered
+        self._catching = 0  # try bodies around this point whose handlers may go on
         self._quiet = 0  # inside code that is evaluated in passing
         self._exits: list[_Exits] = []
         self._loops: list[_Exits] = []
@@ -267,15 +268,17 @@ class Runner(Environment):
             self._hand_over(merged, outer, relation, fr, journal)
         if relation == "here":
             raised = start & ~came
-            if self._trying:
+            if self._catching:
                 for stop in self.log.raises[stops:]:
                     raised |= stop.may
             fr.must &= came & ~raised
             fr.may &= came
-            if self._trying:
+            if self._catching:
                 fr.stay &= ~raised
         if inner.raises:
             fr.raises += 1
+        if relation == "here":
+            fr.thrown |= inner.thrown & start
         if self.opaque_decorator(function, self.module_frame(function.module)):
             return V(unknown(f"decorated {function.qualname}"))
         return value
@@ -317,7 +320,7 @@ class Runner(Environment):
             self._note_stop(node, "raise", fr.may, fr.must, fr)
         stay = fr.stay
         super()._raise(node, fr)
-        if self._now and not self._trying:
+        if self._now and not self._catching:
             fr.stay = stay  # nothing comes after it: what is sure is sure for the starts that go on
 
     def _note_stop(self, node: ast.stmt, what: str, may: int, must: int, fr: Frame) -> None:
@@ -331,8 +334,21 @@ class Runner(Environment):
         lost = must & ~fr.must
         if lost or may & ~fr.may:
             self._note_stop(node, "AssertionError", may & (lost | ~fr.may), may & ~fr.may & must, fr)
-        if self._now and not self._trying:
+        if self._now and not self._catching:
             fr.must, fr.stay = must & fr.may, stay
+
+    def _come_back(self, fr: Frame, back: int, thrown: int) -> None:  # type: ignore[override]
+        must, stay = fr.must, fr.stay
+        super()._come_back(fr, back, thrown)
+        if self._now and not self._catching:
+            fr.must, fr.stay = must & fr.may, stay
+
+    def _forget_mutated(self, node: Any, fr: Frame) -> None:
+        self._quiet += 1
+        try:
+            super()._forget_mutated(node, fr)
+        finally:
+            self._quiet -= 1
 
     def _leave_loop(self, node: Any, fr: Frame) -> None:
         if self._loops and self._loops[-1].frame is fr and fr.may:
@@ -406,10 +422,13 @@ class Runner(Environment):
         ends = self._exits[-1].ends if self._exits and self._exits[-1].frame is fr else []
         left = len(ends)
         self._trying.append({})
+        catches = not all(h.body and isinstance(h.body[-1], ast.Raise) for h in node.handlers)
+        self._catching += catches
         try:
             super()._try(node, fr)
         finally:
             self._trying.pop()
+            self._catching -= catches
         if node.finalbody and len(ends) > left:
             self._finally(node, ends, left, fr)
 

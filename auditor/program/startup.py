@@ -99,9 +99,20 @@ class _Start(Runner):
         for name in sorted(self.fields):
             value = self.filled(name, self.cell(f"@+.{name}") or outer.env[f"@.{name}"])
             self.log.arguments[name] = value if self.log.complete else V(unknown("budget"))
+        # parts of a function that are run for several ways of control are told once
+        self.log.writes, self.log.env = _once(self.log.writes), _once(self.log.env)
+        self.log.raises = list(dict.fromkeys(self.log.raises))
         if not self.log.complete:
             self.log.env = [replace(entry, value=V(unknown("budget"))) for entry in self.log.env]
         return self.log
+
+
+def _once(entries: list[Any]) -> list[Any]:
+    """Entries without those that say the same as an earlier one."""
+    out: dict[Any, Any] = {}
+    for entry in entries:
+        out.setdefault(tuple(map(repr, vars(entry).values())), entry)
+    return list(out.values())
 
 
 _OPPOSITE = {"1": "0", "0": "1", "true": "false", "false": "true"}

@@ -278,6 +278,27 @@ def test_a_raise_that_is_caught_keeps_every_state_in_between() -> None:
     assert choice(found, "experts") == {"auto", "rock"}
 
 
+def test_what_is_sure_is_sure_for_the_starts_that_go_on() -> None:
+    body = """
+        try:
+            if helpers.ask():
+                raise ValueError
+            self.check()
+            self.backend = "tiles"
+        except {handler}
+
+    def check(self):
+        for name in ("a", "b"):
+            if helpers.ask():
+                raise ValueError
+    """
+    outside = "import elsewhere\nask = elsewhere.ask\n"
+    (write,) = start(body.format(handler="BaseException:\n            raise"), outside).writes
+    assert write.must == write.may == (1 << len(TARGETS)) - 1
+    (write,) = start(body.format(handler="ValueError:\n            pass"), outside).writes
+    assert not write.must
+
+
 @pytest.mark.parametrize("loop", ["for item in helpers.items():", "while helpers.items():"])
 def test_a_loop_leaves_nothing_decided_that_a_later_round_may_change(loop: str) -> None:
     found = start(
