@@ -104,7 +104,7 @@ def test_the_answer_key_of_735a256(reports: Any) -> None:
     score = script("score.py")
     gates, neutral = score.load_key(ROOT / "tests" / "keys" / "735a256")
     report = json.loads(reports("735a256").read_text(encoding="utf-8"))
-    result = score.score(gates, neutral, report)
+    result = score.score(report["gates"], gates, neutral)
     assert result.wrong == []
     assert result.recall >= 0.97
     assert result.unknown_share <= 0.08
