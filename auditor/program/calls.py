@@ -154,8 +154,9 @@ class Calls(Expressions):
         return None
 
     def _settled_global(self, module: Any, name: str, value: V) -> V:
-        scalar = value.one
-        if isinstance(scalar, (Seq, Map)) and (isinstance(scalar, Map) or scalar.kind in ("list", "set")):
+        if any(
+            isinstance(s, Map) or (isinstance(s, Seq) and s.kind in ("list", "set")) for s in value.scalars()
+        ):
             if module.mutated(name):
                 return V(unknown(f"global {name} is changed by functions"), value.roots, value.via)
         return self.boundary(module, name, value)
@@ -486,19 +487,17 @@ class Calls(Expressions):
 
     def rewritten(self, info: ClassInfo, name: str) -> bool:
         """Whether an attribute is assigned anywhere but in its constructor (by the text of its module)."""
-        outside = re.compile(
-            rf"\.{re.escape(name)}[ \t]*(?::[^=\n]+)?[-+*/|&]?=(?!=)|\bdel[ \t][^\n]*\.{re.escape(name)}\b"
-            rf"|(?:set|del)attr\([^,\n]+,[ \t]*[\"']{re.escape(name)}[\"']"
-        )
+        if self.written_outside(info, name):
+            return True
         for owner in info.mro():
-            text = owner.module.text
-            for match in outside.finditer(text):
-                if not text.endswith(("self", "cls"), max(0, match.start() - 4), match.start()):
-                    return True
             for function in owner.writes().get(name, ()):
                 if function.name not in ("__init__", "__post_init__", "__set_name__", "__new__"):
                     return True
         return False
+
+    def written_outside(self, info: ClassInfo, name: str) -> bool:
+        """Whether code other than methods assigns an attribute (by the text of the class's module)."""
+        return any(_assigned_outside(owner.module, name) for owner in info.mro())
 
     # -- calls -------------------------------------------------------------------------------------
 
@@ -1020,6 +1019,37 @@ def _spread(value: V) -> dict[str, V] | None:
     if value.each is None:
         return {k: V(maps[0].items[k]) for k in names}
     return {k: make(tuple(m.items[k] for m in maps)) for k in names}
+
+
+_ASSIGNS = re.compile(r"[ \t]*(?::[^=\n]+)?(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)")
+
+
+def _assigned_outside(module: Any, name: str) -> bool:
+    hit = module.poked.get(name)
+    if hit is None:
+        hit = module.poked[name] = _find_assignment(module.text, name)
+    return bool(hit)
+
+
+def _find_assignment(text: str, name: str) -> bool:
+    """Whether a text assigns or deletes ``x.NAME``, also through ``setattr``, where x is not self or cls."""
+    at = text.find(f".{name}")
+    while at >= 0:
+        end = at + len(name) + 1
+        if not (text[end : end + 1].isalnum() or text[end : end + 1] == "_"):
+            if _ASSIGNS.match(text, end) and not text.endswith(("self", "cls"), max(0, at - 4), at):
+                return True
+            if text[text.rfind("\n", 0, at) + 1 : at].lstrip().startswith("del "):
+                return True
+        at = text.find(f".{name}", end)
+    for quoted in (f'"{name}"', f"'{name}'"):
+        at = text.find(quoted)
+        while at >= 0:
+            before = text[max(0, at - 60) : at]
+            if "setattr(" in before or "delattr(" in before:
+                return True
+            at = text.find(quoted, at + 1)
+    return False
 
 
 def _inner_reasons(seq: Seq) -> frozenset[str]:

@@ -30,6 +30,7 @@ class Module:
         self.stars: list[str] = []
         self.imported: set[str] = set()  # names that an import statement binds
         self.aliases: dict[str, str] = {}  # imported name -> the other name it is bound to here
+        self.poked: dict[str, bool] = {}  # attribute -> whether code other than methods assigns it
         self.hoisted: dict[str, Any] | None = None
         self._reassigned: dict[str, int] | None = None
         self._rebound: frozenset[str] | None = None
@@ -82,8 +83,9 @@ class Module:
     def mutated(self, name: str) -> bool:
         """Whether some function changes the container bound to a module name."""
         pattern = re.compile(
-            rf"{re.escape(name)}(?:\[[^\]\n]*\][ \t]*[-+|]?=(?!=)"
-            r"|\.(?:append|extend|insert|remove|pop|popitem|clear|update|setdefault|add|discard)\()"
+            rf"{re.escape(name)}(?:\[[^\n=]*\][ \t]*(?://|\*\*|>>|<<|[-+*/|&^%@])?=(?!=)"
+            r"|\.(?:append|extend|insert|remove|pop|popitem|clear|update|setdefault|add|discard|sort|reverse)\b)"
+            rf"|\bdel[ \t]+[^\n]*\b{re.escape(name)}\["
         )
         for match in pattern.finditer(self.text):
             line = self.text.rfind("\n", 0, match.start()) + 1

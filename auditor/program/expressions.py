@@ -288,9 +288,11 @@ class Expressions:
         if oa is not None and ob is not None:
             kept = [o for o in oa if truth_of(o) != is_and] + [o for o in ob]
             options = tuple(kept) if len(kept) <= 8 else None
-        if tb is not None and tb != is_and:
-            return Unknown(reasons, options, tb)
-        return Unknown(reasons, options)
+        out = Unknown(reasons, options, tb if tb is not None and tb != is_and else None)
+        out.answer = isinstance(b, bool) or (
+            isinstance(b, Unknown) and (b.answer or b.options == (True, False))
+        )
+        return out
 
     def _unary(self, node: ast.UnaryOp, fr: Frame) -> V:
         value = self.ev(node.operand, fr)

@@ -369,14 +369,14 @@ class Flow(Calls):
             if va is vb:
                 continue
             if va is None:
-                if "." in name:
+                if "." in name or name in fr.globals:
                     out[name] = self.select(ma, mb, self._unwritten(name, fr), vb, test)
                 else:
                     out[name] = vb
             else:
                 out[name] = self.select(ma, mb, self._settled(va), self._settled(vb), test)
         for name, va in a.items():
-            if name not in b and "." in name:
+            if name not in b and ("." in name or name in fr.globals):
                 out[name] = self.select(ma, mb, va, self._unwritten(name, fr), test)
         return out
 
@@ -384,7 +384,9 @@ class Flow(Calls):
         return self.resolve(value.one) if type(value.one) is Pending else value
 
     def _unwritten(self, key: str, fr: Frame) -> V:
-        """An attribute that only the other branch wrote."""
+        """An attribute, or a name of the module, that only the other branch wrote."""
+        if key in fr.globals:
+            return V(unknown(f"global {key}"))
         if fr.fields is not None and fr.this and key == f"{fr.this}.{key.rpartition('.')[2]}":
             known = fr.fields.get(key.rpartition(".")[2])
             if known is not None:

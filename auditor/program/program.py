@@ -115,6 +115,7 @@ class Program(Flow):
         self.steps = STEPS
         self._alive: list[Any] = []
         self._kept: dict[int, Any] = {}
+        self._checks: set[str] = set()
         self.memo_names: dict[int, list[Any]] = {}
         self.problems: dict[str, tuple[int, str]] = {}
         self.learned: dict[str, Learned] = {}
@@ -565,6 +566,10 @@ class Program(Flow):
                 if where is None:
                     where, line = owner, function.segment.start
                 values.append(value)
+        if values and self._subclass_writes(info, name):
+            values.append(V(unknown(f"subclass of {info.name}")))
+        if any(v.roots for v in values) and self.written_outside(info, name):
+            values.append(V(unknown(f"value .{name}")))
         if not values:
             self._fields[key] = None
             return None
@@ -680,13 +685,13 @@ class Program(Flow):
     def record_value(self, kind: str, node: Any, expr: ast.expr, value: V, fr: Frame) -> None:  # type: ignore[override]
         if fr.recorder is None or isinstance(expr, (ast.IfExp, ast.Lambda)):
             return
-        if self.boolish(value) or _is_logic(expr):
+        if self.boolish(value, isinstance(expr, ast.Call)) or _is_logic(expr):
             fr.recorder(kind, node, expr, value, fr, None)
 
     def record_argument(self, node: ast.expr, value: V, fr: Frame) -> None:
         if fr.recorder is None or isinstance(node, (ast.IfExp, ast.Lambda, ast.Starred)):
             return
-        if self.boolish(value) or _is_logic(node):
+        if self.boolish(value, isinstance(node, ast.Call)) or _is_logic(node):
             fr.recorder("argument", node, node, value, fr, None)
 
     def record_table(self, node: Any, table: V, key: V, fr: Frame) -> None:  # type: ignore[override]
@@ -700,12 +705,14 @@ class Program(Flow):
         fr.recorder("table", node, node, present, fr, None)
 
     @staticmethod
-    def boolish(value: V) -> bool:
-        """Whether a value is a yes or no answer on some target."""
+    def boolish(value: V, called: bool = False) -> bool:
+        """Whether a value is a yes or no on some target; ``called``: or what a function made of one."""
         for scalar in value.scalars():
             if isinstance(scalar, bool):
                 return True
-            if isinstance(scalar, Unknown) and scalar.options is not None:
+            if isinstance(scalar, Unknown):
+                if called and scalar.answer:
+                    return True
                 if scalar.options and all(isinstance(o, bool) for o in scalar.options):
                     return True
         return False
@@ -918,6 +925,15 @@ class Program(Flow):
                     method.closure = fr if fr.kind == "function" else None
                     self.visit(method)
 
+    def _learn_check(self, function: Function, node: Any, value: V) -> None:
+        """A short function that raises on some GPUs only: those who call it go on or do not."""
+        if len(function.segment.text) > SHORT // 2:
+            return
+        name = f"{function.module.name}.{function.qualname}"
+        if name not in self._checks and not self._excluded(function.module.path):
+            self._checks.add(name)
+            self.fresh.append(Learned(name, function.module, function.name, node.lineno, "function", value))
+
     @staticmethod
     def _around(fr: Frame, node: Any) -> Frame:
         """A frame as the functions inside it see it at a time nobody knows."""
@@ -939,6 +955,13 @@ class Program(Flow):
         return outer
 
     def _learn_visited(self, function: Function, node: Any, value: V, fr: Frame) -> None:
+        if (
+            fr.thrown
+            and function.closure is None
+            and function.owner is None
+            and (fr.thrown != self.full or any(t.roots & externals.ARCH_ROOTS for t in fr.left))
+        ):
+            self._learn_check(function, node, value)
         if value.roots and function.closure is None and function.name != "<lambda>":
             scalars = value.scalars()
             if self.passed.get(function.segment.serial) and not self.is_hot(function):
@@ -1011,6 +1034,33 @@ class Program(Flow):
                 if child is not info and child not in found and info in child.mro():
                     found.append(child)
         return found
+
+    def _subclass_writes(self, info: ClassInfo, name: str) -> bool:
+        """Whether a class of the tree that derives from a class may assign an attribute on itself, by the
+        text of its file: nothing is loaded for it."""
+        word = name.encode()
+        write = re.compile(rb"\bself\." + word + rb"[ \t]*(?:[:=,]|[-+*/|&]=)(?!=)")
+        todo, seen = [info.name], {info.name}
+        declared = self._class_statements()
+        while todo:
+            base = todo.pop()
+            self._watch.bases.add(base)
+            for child, path in declared.get(base, ()):
+                if child in seen or (base == info.name and path == info.module.path and child == info.name):
+                    continue
+                seen.add(child)
+                todo.append(child)
+                if path != info.module.path:
+                    data = self.files[path]
+                    if word in data and write.search(data):
+                        return True
+                else:
+                    for segment in info.module.segments:
+                        if segment.kind == "class" and segment.name == child:
+                            text = segment.text.encode()
+                            if word in text and write.search(text):
+                                return True
+        return False
 
     def _class_statements(self) -> dict[str, list[tuple[str, str]]]:
         """Short name of a base -> (class, path) of every top-level class statement that names it."""
@@ -1255,7 +1305,7 @@ def _decides(scalar: Any) -> bool:
     if isinstance(scalar, Seq):
         return any(item is not None and _decides(item) for item in scalar.items)
     if isinstance(scalar, Unknown):
-        if scalar.truth is not None:
+        if scalar.truth is not None or scalar.answer:
             return True
         if scalar.options is not None:
             return all(is_const(o) for o in scalar.options)

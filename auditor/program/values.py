@@ -25,7 +25,7 @@ class Unknown:
     ``truth`` is set where the value is open but its truth is not (``x or True``).
     """
 
-    __slots__ = ("reasons", "options", "truth")
+    __slots__ = ("reasons", "options", "truth", "answer")
 
     def __init__(
         self, reasons: frozenset[str], options: tuple[Any, ...] | None = None, truth: bool | None = None
@@ -35,6 +35,7 @@ class Unknown:
         self.reasons = reasons
         self.options = options
         self.truth = truth
+        self.answer = False  # it came out of a condition, whatever stands in it
 
     def __repr__(self) -> str:
         return f"Unknown({sorted(self.reasons)}, {self.options})"
