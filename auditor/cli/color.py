@@ -31,7 +31,7 @@ def is_terminal(stream: IO[Any]) -> bool:
     """Whether a person watches ``stream``."""
     try:
         return stream.isatty()
-    except ValueError:  # closed
+    except (ValueError, AttributeError):  # closed, or not there at all
         return False
 
 

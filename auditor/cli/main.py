@@ -7,11 +7,21 @@ import sys
 from typing import TextIO
 
 from auditor.cli.table import AUDIT, PATCHES, UMBRELLA, Program, help_text
-from auditor.errors import EXIT_INPUT, EXIT_OK
+from auditor.errors import EXIT_INPUT, EXIT_INTERRUPT, EXIT_OK
 
 
 def _program(program: Program) -> int:
-    arguments = sys.argv[1:]
+    if sys.stdout is None:  # closed by the caller: what nobody can read goes where nobody reads
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+    try:
+        return _run(program, sys.argv[1:])
+    except KeyboardInterrupt:  # while the modules of a verb are imported; later, `guarded` says it
+        if sys.stderr is not None:
+            sys.stderr.write("interrupted\n")
+        return EXIT_INTERRUPT
+
+
+def _run(program: Program, arguments: list[str]) -> int:
     completing = f"_{program.name}_COMPLETE".replace("-", "_").upper()
     if completing not in os.environ:
         quick = _quick(program, arguments)
@@ -55,6 +65,10 @@ def _print(text: str, stream: TextIO, code: int) -> int:
         stream.flush()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())  # or the last flush fails once more
+        sys.stderr.write(f"error[U003]: cannot write: {(error.strerror or str(error)).lower()}\n")
+        return EXIT_INPUT
     return code
 
 

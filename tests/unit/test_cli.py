@@ -504,3 +504,40 @@ def test_progress_line() -> None:
 def test_click_runner_sees_the_same_program() -> None:
     done = CliRunner().invoke(groups.audit, ["targets", "sm_120", "--format", "json"])
     assert done.exit_code == 0 and json.loads(done.stdout)["targets"][0]["name"] == "sm_120"
+
+
+# --- the ends of a stream
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.parametrize("words", ["--help", "--version", "targets", "query list"])
+def test_a_full_disk_behind_stdout_is_one_error(words: str) -> None:
+    code = f"import sys; sys.argv = ['audit', *{words.split()!r}]\nfrom auditor.cli.main import audit\nexit(audit())"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert done.returncode == 2
+    assert done.stderr.startswith("error[U003]: ") and "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", ["--help", "targets", "nope"])
+def test_a_closed_stdout_is_no_internal_error(words: str) -> None:
+    code = f"import sys; sys.stdout = None; sys.argv = ['audit', {words!r}]"
+    code += "\nfrom auditor.cli.main import audit\nexit(audit())"
+    done = program(code)
+    assert done.returncode == (2 if words == "nope" else 0)
+    assert "I001" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_an_interrupt_while_modules_are_imported_leaves_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from auditor.cli import main
+
+    def interrupted(*_words: object) -> int:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(main, "_run", interrupted)
+    assert call(audit, monkeypatch, "targets") == 130
+    assert capsys.readouterr().err == "interrupted\n"
