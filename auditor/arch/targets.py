@@ -194,10 +194,17 @@ def _one_target(word: str) -> str:
 
 
 def _near(word: str) -> list[str]:
-    """Known names near to a mistyped one: the plain form of ``sm_120a`` first, then by spelling."""
+    """Known names near to a mistyped one: the plain form of ``sm_120a`` first, the target of a card that is
+    called so, then by spelling."""
     import difflib  # slow to import, and only an error needs it
 
     known = _targets()
+    plain = re.sub(r"[^a-z0-9]", "", word.lower())
+    if re.search(r"[a-z]+\d", plain) and not plain.startswith(("sm", "compute")):
+        cards = {re.sub(r"[^a-z0-9]", "", card.lower()): t.name for t in known.values() for card in t.cards}
+        called = sorted((len(card), name) for card, name in cards.items() if plain in card)
+        if called:
+            return [called[0][1]]
     digits = "".join(re.findall(r"\d+", word))
     if f"sm_{digits}" in known:
         return [f"sm_{digits}"]

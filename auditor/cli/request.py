@@ -104,7 +104,15 @@ def targets_value(text: str, option: str | None = None) -> tuple[str, ...]:
     """A comma list of targets, or ``all``. With ``option``: exactly one. UserError E001, U001."""
     from auditor.arch import parse_targets
 
-    names = parse_targets(text)
+    try:
+        names = parse_targets(text)
+    except UserError as error:
+        if option is None:
+            raise
+        # The list and the single target are told apart only here.
+        hints = [hint.replace("--target", option, 1) for hint in error.hints]
+        place = error.place and error.place.replace("--target", option, 1)
+        raise UserError(error.code, error.fact, place=place, hints=hints) from None
     if option is not None and len(names) != 1:
         raise UserError("U001", f"{option} takes one target", place=text, hints=[f"{option} {names[0]}"])
     return names
@@ -126,13 +134,56 @@ def verdicts_value(text: str) -> tuple[str, ...]:
     return names
 
 
+#: What can be assumed: how the key is spelled, which values it takes, and one that is right.
+_ASSUMABLE = (
+    (re.compile(r"cuda"), re.compile(r"\d+\.\d+"), "cuda=12.8"),
+    (re.compile(r"machine"), re.compile(r"\w+"), "machine=aarch64"),
+    (re.compile(r"model"), re.compile(r"\w+"), "model=CLASS"),
+    (re.compile(r"env\.[A-Za-z_]\w*"), re.compile(r".*", re.DOTALL), "env.NAME=1"),
+    (re.compile(r"arg\.[A-Za-z_]\w*"), re.compile(r".*", re.DOTALL), "arg.NAME=auto"),
+    (
+        re.compile(r"dep\.[A-Za-z_]\w*"),
+        re.compile(r"absent|present|no|yes|false|true|0|1|\d+\.\w[\w.+]*"),
+        "dep.NAME=absent",
+    ),
+)
+
+
 def assumption_value(text: str) -> tuple[str, str]:
-    """``KEY=VALUE`` without blanks around either. UserError U007 where there is no key or no ``=``."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        hints = [f"--assume {key.strip() or 'dep.NAME'}=VALUE", "--assume cuda=12.8"]
+    """``KEY=VALUE`` without blanks around either. UserError U007 where the evaluator asks for no such key, or
+    cannot take the value: an assumption that is quietly ignored would be believed."""
+    key, equals, value = (part.strip() for part in text.partition("="))
+    if not equals or not key:
+        hints = [f"--assume {key or 'dep.NAME'}=VALUE", "--assume cuda=12.8"]
         raise UserError("U007", "an assumption is KEY=VALUE", place=f"--assume {text}", hints=hints)
-    return key.strip(), value.strip()
+    for keys, values, example in _ASSUMABLE:
+        if keys.fullmatch(key):
+            if values.fullmatch(value):
+                return key, value
+            right = example.replace("NAME", key.partition(".")[2])
+            fact = f"{key} cannot be {value!r}" if value else f"{key} needs a value"
+            raise UserError("U007", fact, place=f"--assume {text}", hints=[f"--assume {right}"])
+    fact = (
+        f"nothing is assumed under the name {key!r}; known are cuda, machine, model, arg.…, dep.… and env.…"
+    )
+    raise UserError("U007", fact, place=f"--assume {text}", hints=_meant(key, value))
+
+
+def _meant(key: str, value: str) -> list[str]:
+    """What was probably meant by an unknown key, as it can be typed."""
+    import shlex
+    from difflib import get_close_matches
+
+    family, dot, name = key.partition(".")
+    name = name.lstrip("-").replace("-", "_")
+    near = get_close_matches(family, ("env", "arg", "dep") if dot else ("cuda", "machine", "model"), 1)
+    if near and (name or not dot):
+        return [shlex.join(["--assume", f"{near[0]}{dot}{name}={value}"])]
+    if re.fullmatch(r"[A-Z][A-Z0-9_]+", key):
+        return [shlex.join(["--assume", f"env.{key}={value}"])]
+    if not dot and (name := key.lstrip("-").replace("-", "_")).isidentifier():
+        return [shlex.join(["--assume", f"arg.{name}={value}"])]
+    return [f"--assume {example}" for _, _, example in _ASSUMABLE[3:]]
 
 
 def build(words: dict[str, Any]) -> Request:

@@ -13,7 +13,7 @@ from auditor.cli.request import assumption_value, targets_value, verdicts_value
 from auditor.data import data_root
 
 #: Families of assumptions that can be completed; the names behind them depend on the tree.
-ASSUMPTIONS = ("arg.", "cuda=", "dep.", "env.", "flag.", "model=", "version.")
+ASSUMPTIONS = ("arg.", "cuda=", "dep.", "env.", "machine=", "model=")
 
 
 def _starting(words: Iterable[str], incomplete: str) -> list[Item]:
@@ -77,7 +77,7 @@ class AssumptionType(click.ParamType):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """Key and value, without surrounding blanks. UserError U007 where there is no key or no ``=``."""
+        """Key and value, without surrounding blanks. UserError U007 for a key or value nobody asks for."""
         return value if isinstance(value, tuple) else assumption_value(value)
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:

@@ -140,3 +140,19 @@ def test_nonsense_is_refused(text: str) -> None:
 def test_the_returned_dict_is_a_copy() -> None:
     load_targets().clear()
     assert tuple(load_targets()) == NAMES
+
+
+@pytest.mark.parametrize(
+    ("card", "target"),
+    [
+        ("rtx5090", "sm_120"),
+        ("rtx-pro-6000", "sm_120"),
+        ("GB10", "sm_121"),
+        ("b300", "sm_103"),
+        ("A6000", "sm_86"),
+    ],
+)
+def test_the_name_of_a_card_leads_to_its_target(card: str, target: str) -> None:
+    with pytest.raises(UserError) as caught:
+        parse_targets(card)
+    assert caught.value.hints[0] == f"--target {target}"

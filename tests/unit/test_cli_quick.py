@@ -139,7 +139,7 @@ def test_a_plain_line_does_not_import_click(tmp_path: Path) -> None:
 def test_every_option_reaches_the_request() -> None:
     words: dict[str, Any] = {
         "text": "t", "file": "f", "maybe": "m", "choice": None, "targets": "sm_80", "target": "sm_86",
-        "assumption": "k=v", "verdicts": "blocked",
+        "assumption": "cuda=12.8", "verdicts": "blocked",
     }  # fmt: skip
     plain = request_of("sglang", [])
     for spec in SPECS:

@@ -206,7 +206,13 @@ def test_other_verbs_ask_for_all_targets(verb: list[str], calls: Calls) -> None:
     [
         (["--assume", "x"], "U007"),
         (["--assume", "=x"], "U007"),
-        (["--assume", "a=1", "--assume", "a=2"], "U007"),
+        (["--assume", "arg.a=1", "--assume", "arg.a=2"], "U007"),
+        (["--assume", "foo=1"], "U007"),
+        (["--assume", "cuda=new"], "U007"),
+        (["--assume", "cuda="], "U007"),
+        (["--assume", "env.=1"], "U007"),
+        (["--assume", "flag.X=1"], "U007"),
+        (["--assume", "dep.deep_gemm=maybe"], "U007"),
         (["--target", "sm_12"], "E001"),
         (["--against", "all"], "U001"),
         (["--fail-on", "blokced"], "U006"),
@@ -220,6 +226,44 @@ def test_bad_words(words: list[str], code: str, calls: Calls, capsys: pytest.Cap
     streams = capsys.readouterr()
     assert streams.out == "" and streams.err.startswith(f"error[{code}]: ")
     assert "help: " in streams.err
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("SGLANG_X=1", "--assume env.SGLANG_X=1"),
+        ("moe_runner_backend=auto", "--assume arg.moe_runner_backend=auto"),
+        ("arg.moe-runner-backend=auto", "--assume arg.moe_runner_backend=auto"),
+        ("args.page_size=1", "--assume arg.page_size=1"),
+        ("machin=aarch64", "--assume machine=aarch64"),
+        ("dep.deep-gemm=absent", "--assume dep.deep_gemm=absent"),
+        ("dep.deep_gemm=maybe", "--assume dep.deep_gemm=absent"),
+        ("cuda=13", "--assume cuda=12.8"),
+    ],
+)
+def test_an_assumption_nobody_asks_for_is_an_error_with_what_was_meant(
+    text: str, hint: str, calls: Calls, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit("sglang", "--assume", text) == 2
+    assert calls.options == []
+    assert capsys.readouterr().err.splitlines()[2] == f"help: {hint}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["env.X=", "env.X=a=b", "arg.x=None", "dep.torch=2.11.0", "dep.x=present", "model=LlamaForCausalLM"],
+)
+def test_assumptions_that_are_known(text: str, calls: Calls) -> None:
+    assert audit("sglang", "--assume", text) == 0
+    key, _, value = text.partition("=")
+    assert calls.options[0].assumptions == {key: value}
+
+
+def test_the_single_target_is_named_by_its_own_option(
+    calls: Calls, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit("sglang", "--against", "sm_200") == 2
+    assert capsys.readouterr().err.splitlines()[1:3] == ["  --against sm_200", "help: --against sm_120"]
 
 
 def test_unknown_verdict_suggests_the_near_one(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
