@@ -397,11 +397,11 @@ class GitRepo:
         fetch = self.command("fetch")
         if _is_hex(rev):
             if self.is_shallow:
-                hints.append(f"{fetch} --unshallow        (this clone is shallow)")
+                hints.append(f"{fetch} --unshallow        # this clone is shallow")
             if len(rev) >= 40:
                 hints.append(f"{fetch} origin {rev}")
             else:
-                hints.append(f"{fetch} --all --tags        (then try again)")
+                hints.append(f"{fetch} --all --tags        # then try again")
         else:
             names = list(self.refs())
             near = get_close_matches(rev, names, 3, 0.6)
@@ -414,7 +414,7 @@ class GitRepo:
             if rev[:1].isdigit() and "." in rev:
                 hints.append(f"a release is named with --release {rev}")
             if not hints:
-                hints.append(f"{fetch} --all --tags        (then try again)")
+                hints.append(f"{fetch} --all --tags        # then try again")
         hints.append("--repo URL looks in a remote repository")
         return UserError(
             "T002", f"no commit named {rev} in this repository", place=str(self.location), hints=hints

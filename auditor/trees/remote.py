@@ -56,13 +56,32 @@ def checked_url(url: str) -> str:
     if not _URL.fullmatch(url) or any(ord(c) < 33 for c in url):
         path = Path(url)
         if url and not url.startswith("-") and "\0" not in url and path.is_dir():
-            return path.resolve().as_uri()
+            return checked_url(path.resolve().as_uri())
         raise UserError(
             "T015",
             f"{url!r} is not an address git can fetch from",
             hints=["--repo https://HOST/OWNER/NAME", "--path FOLDER for a clone on this disk"],
         )
+    _refuse_shallow(url)
     return url
+
+
+def _refuse_shallow(url: str) -> None:
+    """``UserError`` T015 for a shallow clone on this disk: git (seen with 2.39) clones one with a filter by
+    starting fetches that start fetches, without end."""
+    if url.startswith("file://"):
+        import shlex
+        from urllib.parse import unquote
+
+        folder = unquote(url[len("file://") :])
+        repo = GitRepo.at(Path(folder))
+        if repo is not None and repo.is_shallow:
+            raise UserError(
+                "T015",
+                "a shallow clone cannot be a remote",
+                place=folder,
+                hints=[f"--path {shlex.quote(folder)}"],
+            )
 
 
 def _ready_clone(place: Path, url: str) -> tuple[GitRepo, bool]:

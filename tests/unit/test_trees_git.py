@@ -495,3 +495,12 @@ def test_the_real_history() -> None:
     sources = [p for p in tree.blobs() if p.startswith("python/") and p.endswith(".py")]
     assert len(sources) == 2393
     assert sum(len(data) for _, data in tree.read_many(sources)) == 32_909_380
+
+
+def test_a_shallow_clone_on_this_disk_is_no_remote(clone: Path, tmp_path: Path) -> None:
+    # Git 2.39 never ends when it clones one with a filter, so it is not asked to.
+    git(tmp_path, "clone", "-q", "--depth=1", clone.as_uri(), "shal low")
+    place = tmp_path / "shal low"
+    error = failure(TreeSpec(repo=place.as_uri(), commit="HEAD"))
+    assert (error.code, error.place) == ("T015", str(place))
+    assert error.hints == (f"--path '{place}'",)
