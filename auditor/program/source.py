@@ -325,8 +325,10 @@ def whole(text: str) -> list[Segment]:
         return from_nodes(ast.parse(text).body)
     except SyntaxError as error:
         raise Unparsable(error.msg or "does not parse", error.lineno or 1) from None
-    except (ValueError, RecursionError, MemoryError) as error:
-        raise Unparsable(f"does not parse: {type(error).__name__}", 1) from None
+    except (RecursionError, MemoryError):  # what the parser says when its own stack is full
+        raise Unparsable("is nested too deeply to be parsed", 1) from None
+    except ValueError as error:
+        raise Unparsable(f"does not parse: {error}", 1) from None
 
 
 Irregular = _Irregular

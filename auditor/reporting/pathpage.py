@@ -116,7 +116,8 @@ class _Writer:
         report = self.report
         facts = report.tree
         parts = [f"{report.project} {facts.label}", facts.date or "", facts.describe or ""]
-        parts += ["with uncommitted changes"] if facts.dirty else []
+        told = "uncommitted" in facts.label
+        parts += ["with uncommitted changes"] if facts.dirty and not told else []
         parts += tree.info().notes if tree is not None else ()
         self.page.paragraph(" · ".join(part for part in parts if part), style="bold")
         rest = [f"{k}={v}" for k, v in sorted(report.assumptions.items()) if k not in ("cuda", "defaults")]

@@ -72,7 +72,7 @@ def tree_line(report: Report, tree: SourceTree | None) -> str:
     """``sglang 735a256 · 2026-06-17 · main, after 0.5.13 · from a clone (no checkout)``."""
     facts = report.tree
     parts = [f"{report.project} {facts.label}", facts.date or "", facts.describe or ""]
-    if facts.dirty:
+    if facts.dirty and "uncommitted" not in facts.label:
         parts.append("with uncommitted changes")
     if tree is not None:
         parts += tree.info().notes
@@ -83,9 +83,13 @@ def assumption_line(report: Report) -> str:
     """What the values rest on, in one sentence."""
     given = dict(report.assumptions)
     base = "NVIDIA CUDA" + (f" {given.pop('cuda')}" if "cuda" in given else "")
+    fresh = given.pop("defaults", "") == "yes"
     rest = [f"{key}={value}" for key, value in sorted(given.items())]
     known = ", ".join([base, *rest])
     other = "other " if rest else ""
+    if fresh:
+        tail = f"{other}flags and arguments as on a fresh start, optional packages unknown"
+        return clean(f"assuming {known}; {tail}")
     return clean(f"assuming {known}; {other}flags, arguments and optional packages unknown")
 
 
