@@ -73,7 +73,7 @@ class Gate(msgspec.Struct, frozen=True):
 class Predicate(msgspec.Struct, frozen=True, omit_defaults=True):
     """A name of the audited tree whose meaning depends on a root."""
 
-    name: str  # qualified: "sglang.srt.utils.common.is_sm120_supported"
+    name: str  # qualified: module, class if any, name
     path: str
     line: int
     kind: str  # function | constant | attribute | property | method | table
