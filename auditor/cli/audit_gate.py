@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -16,11 +17,12 @@ from auditor.errors import UserError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from auditor.gates.model import Gate, Predicate, Report
+    from auditor.gates.model import Finding, Gate, Predicate, Report
     from auditor.trees.base import SourceTree
 
 #: More gates than this are listed by line instead of in full.
 _IN_FULL = 6
+_PLACE = re.compile(r"(.+):(\d+)")
 
 
 @click.command(
@@ -38,46 +40,60 @@ def gate(word: str, request: Request) -> None:
 
     with opened(request) as tree:
         report = audited(tree, request)
+        found = findings_at(report, word)
         gates, predicates = select(report, word)
         if request.format == "json":
             ids = {item.id for item in gates}
+            findings = [item for item in report.findings if item.gate in ids or item in found]
             data = {
                 **facts.head(report),
                 "gates": msgspec.to_builtins(gates),
                 "predicates": msgspec.to_builtins(predicates),
-                "findings": msgspec.to_builtins([item for item in report.findings if item.gate in ids]),
+                "findings": msgspec.to_builtins(findings),
             }
             write_bytes(facts.encode(data), request.output)
             return
 
         def draw(console: Console) -> None:
-            _draw(console, report, gates, predicates, request, tree)
+            _draw(console, report, gates, predicates, found, request, tree)
 
         render(draw, request.output, request.color)
 
 
-def select(report: Report, word: str) -> tuple[list[Gate], list[Predicate]]:
-    """The gates and predicates that ``word`` names, the most exact reading first. UserError U012 if none."""
-    place = re.fullmatch(r"(.+):(\d+)", word)
+def findings_at(report: Report, word: str) -> list[Finding]:
+    """The findings at the place ``word``, or of the query ``word``, that no gate shows: their line is another
+    than the gate's, or there is no gate. A page prints such places, so they have to lead somewhere."""
+    place = _PLACE.fullmatch(word)
     if place:
         path, line = place[1], int(place[2])
-        found = [gate for gate in report.gates if _is_path(gate.path, path)]
-        hit = [gate for gate in found if gate.line <= line <= gate.end_line]
+        return [item for item in report.findings if item.line == line and _is_path(item.path, path)]
+    return [item for item in report.findings if item.query == word]
+
+
+def select(report: Report, word: str) -> tuple[list[Gate], list[Predicate]]:
+    """The gates and predicates that ``word`` names, the most exact reading first. Where it names no gate but
+    findings, the gates behind those, which may be none. UserError U012 if there is nothing at all."""
+    found = findings_at(report, word)
+    behind = {finding.gate for finding in found if finding.gate}
+    place = _PLACE.fullmatch(word)
+    if place:
+        path, line = place[1], int(place[2])
+        there = [gate for gate in report.gates if _is_path(gate.path, path)]
+        hit = [gate for gate in there if gate.line <= line <= gate.end_line]
         # The innermost gate around the line is the one that was pointed at.
         least = min((gate.end_line - gate.line for gate in hit), default=0)
         hit = [gate for gate in hit if gate.end_line - gate.line == least]
-        if hit:
+        hit = hit or [gate for gate in report.gates if gate.id in behind]
+        if hit or found:
             return hit, []
-        near = sorted(found, key=lambda gate: abs(gate.line - line))[:2]
+        near = sorted(there, key=lambda gate: abs(gate.line - line))[:2]
         raise _nothing(word, [f"{gate.path}:{gate.line}" for gate in near])
     if re.fullmatch(r"[0-9a-f]{4,}", word):
         hit = [gate for gate in report.gates if gate.id.startswith(word)]
         if hit:
             return hit, []
-    queried = {finding.gate for finding in report.findings if finding.query == word}
-    hit = [gate for gate in report.gates if gate.id in queried]
-    if hit:
-        return hit, []
+    if found:
+        return [gate for gate in report.gates if gate.id in behind], []
     predicates = [item for item in report.predicates if _ends(item.name, word)]
     hit = [gate for gate in report.gates if gate.id == word or _ends(gate.symbol, word)]
     if hit or predicates:
@@ -109,10 +125,16 @@ def _draw(
     report: Report,
     gates: list[Gate],
     predicates: list[Predicate],
+    found: Sequence[Finding],
     request: Request,
     tree: SourceTree,
 ) -> None:
-    from auditor.reporting.pages import render_gate, render_predicates
+    from auditor.reporting.pages import render_finding, render_gate, render_predicates
+
+    shown = {gate.id for gate in gates}
+    for finding in found:
+        if finding.gate not in shown:
+            render_finding(report, finding, console, tree=tree)
 
     if predicates:
         render_predicates(
@@ -121,6 +143,8 @@ def _draw(
     if len(gates) <= _IN_FULL or request.verbose:
         for item in gates:
             render_gate(report, item, console, verbose=request.verbose, tree=tree)
+        return
+    if not gates:
         return
     for item in gates:
         console.print(f"{item.id}  {item.path}:{item.line}  {item.symbol}  {item.predicate}", soft_wrap=True)

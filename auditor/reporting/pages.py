@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from auditor.gates.model import Gate, Predicate, Report, Tri
+from auditor.gates.model import Finding, Gate, Predicate, Report, Tri
 from auditor.reporting.items import MEANING
 from auditor.reporting.jsonout import finding_key, gate_key, predicate_key
 from auditor.reporting.terminal import WIDEST, arm_text, chain_text, per_value, tree_line
@@ -170,6 +170,26 @@ def render_gate(
             _row(page, "fix", finding.fix or "")
     _row(page, "read by", _readers(report, gate, places, verbose))
     _row(page, "gate", gate.id)
+    page.write(console)
+
+
+def render_finding(
+    report: Report, finding: Finding, console: Console, *, tree: SourceTree | None = None
+) -> None:
+    """A finding that stands for itself: no gate is behind it, so its place, verdict and words are all."""
+    page = Page(min(console.width, WIDEST))
+    places = Places({finding.path}, tree, console.is_terminal)
+    page.paragraph(finding.symbol or finding.path, style="bold")
+    link = places.span(finding.path, finding.line).link
+    page.add("  place     ", Span(clean(f"{finding.path}:{finding.line}"), "cyan", link))
+    groups: dict[str, list[str]] = {}
+    for name in report.targets:
+        groups.setdefault(finding.verdict.get(name, "same"), []).append(name)
+    _row(page, "verdict", " · ".join(f"{verdict} {' '.join(names)}" for verdict, names in groups.items()))
+    _row(page, finding.severity, f"{finding.message}{f'  ({finding.query})' if finding.query else ''}")
+    for detail in finding.detail:
+        _row(page, "", detail)
+    _row(page, "fix", finding.fix or "")
     page.write(console)
 
 

@@ -512,7 +512,8 @@ def test_click_runner_sees_the_same_program() -> None:
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
 @pytest.mark.parametrize("words", ["--help", "--version", "targets", "query list"])
 def test_a_full_disk_behind_stdout_is_one_error(words: str) -> None:
-    code = f"import sys; sys.argv = ['audit', *{words.split()!r}]\nfrom auditor.cli.main import audit\nexit(audit())"
+    code = f"import sys; sys.argv = ['audit', *{words.split()!r}]"
+    code += "\nfrom auditor.cli.main import audit\nexit(audit())"
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [sys.executable, "-c", code], cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True

@@ -391,6 +391,30 @@ def test_gate_page(calls: Calls, capsys: pytest.CaptureFixture[str]) -> None:
     assert page.count("pkg.a.Runner.pick\n") == 2
 
 
+def test_every_place_that_a_page_prints_leads_somewhere(
+    calls: Calls, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Findings stand at other lines than their gates, or have none."""
+    size = Finding(
+        "moe/size", "bbbb1111", "pkg/a.py", 90, "other", {"sm_120": "unguarded"}, "error", "too many"
+    )
+    alone = Finding("pd/default", "", "pkg/env.py", 7, "Flags", {"sm_120": "wrong-default"}, "note", "is UCX")
+    report = msgspec.structs.replace(REPORT, findings=(*REPORT.findings, size, alone))
+    monkeypatch.setattr("auditor.cli.audit_gate.audited", lambda tree, request: report)
+    assert audit("gate", "a.py:90") == 0
+    page = capsys.readouterr().out
+    assert page.startswith("pkg.a.other\n") and "too many  (moe/size)" in page
+    for word in ("env.py:7", "pd/default"):
+        assert audit("gate", word) == 0
+        page = capsys.readouterr().out
+        assert page.startswith("Flags\n") and "pkg/env.py:7" in page and "is UCX  (pd/default)" in page
+        assert audit("gate", word, "--format", "json") == 0
+        data = json.loads(capsys.readouterr().out)
+        assert data["gates"] == [] and [item["query"] for item in data["findings"]] == ["pd/default"]
+    for item in report.findings:
+        select(report, f"{item.path}:{item.line}")
+
+
 def test_many_gates_are_listed_by_line(
     calls: Calls, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
