@@ -74,35 +74,49 @@ def _value(fact: Any) -> str:
 
 
 def _table(console: Console, chosen: list[Target], sources: dict[str, str] | None) -> None:
-    """Targets across, facts down: nine targets fit into a hundred columns, their facts would not."""
+    """Targets across, facts down: nine targets fit into a hundred columns, their facts would not. Where there
+    is less room, some targets come below the others. With ``sources``, what each fact means and who says so
+    follows at the end."""
     from rich.table import Table
 
-    table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
-    table.add_column("", no_wrap=True)
-    for target in chosen:
-        table.add_column(target.name, overflow="fold")
-    if sources is not None:
-        table.add_column("source")
-    blank = [""] if sources is not None else []
-    table.add_row("capability", *(target.capability_text for target in chosen), *blank)
-    table.add_row("generation", *(target.generation for target in chosen), *blank)
+    rows: list[tuple[str, list[str]]] = [
+        ("capability", [target.capability_text for target in chosen]),
+        ("generation", [target.generation for target in chosen]),
+    ]
+    said: list[tuple[str, str, str]] = []
     for group in ("limits", "features"):
         for name in getattr(chosen[0], group):
             facts = [getattr(target, group)[name] for target in chosen]
+            rows.append((name, [_value(fact) for fact in facts]))
             first = facts[0]
-            unit = f" ({first.unit})" if first.unit not in ("", "bytes") else ""
-            label = f"{first.title}{unit}" if sources is not None else name
-            table.add_row(
-                label, *(_value(fact) for fact in facts), *([first.source] if sources is not None else [])
-            )
-    console.print(table)
+            unit = f" ({first.unit})" if first.unit != "bytes" and first.unit not in first.title else ""
+            said.append((name, f"{first.title}{unit}", "; ".join(dict.fromkeys(f.source for f in facts))))
+    wide = [max(len(row[at]) for _, row in rows) + 1 for at in range(len(chosen))]
+    head = max(len(label) for label, _ in rows) + 1
+    start = 0
+    while start < len(chosen):
+        end = start + 1
+        while end < len(chosen) and head + sum(wide[start : end + 1]) <= console.width:
+            end += 1
+        table = Table(box=None, pad_edge=False, padding=(0, 1, 0, 0), header_style="bold")
+        table.add_column("", no_wrap=True)
+        for target in chosen[start:end]:
+            table.add_column(target.name, overflow="fold")
+        for label, row in rows:
+            table.add_row(label, *row[start:end])
+        console.print(table)
+        start = end
     for target in chosen:
         console.print(f"{target.name:<8}{', '.join(target.cards)}", soft_wrap=True)
-    if sources is not None:
-        console.print()
-        for name, text in sources.items():
-            console.print(f"{name:<10}{text}", soft_wrap=True)
-    elif any(fact.suffix for target in chosen for fact in target.features.values()):
+    if any(fact.suffix for target in chosen for fact in target.features.values()):
         console.print(
             "a, f: only code built for the architecture- (a) or family-specific (f) target may use it"
         )
+    if sources is not None:
+        for name, title, source in said:
+            console.print()
+            console.print(f"{name}: {title}", soft_wrap=True)
+            console.print(f"    {source}", soft_wrap=True)
+        console.print()
+        for name, text in sources.items():
+            console.print(f"{name:<10}{text}", soft_wrap=True)

@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from auditor import __version__
+from auditor.arch import load_targets
 from auditor.cli import groups, table
 from auditor.cli.clickrun import run
 from auditor.cli.color import PLAIN_WIDTH, console, use_color
@@ -376,6 +377,20 @@ def test_targets_page(capsys: pytest.CaptureFixture[str]) -> None:
     assert row["capability"] == ["10.0", "12.0"]
     assert row["smem_per_block"] == ["227", "KiB", "99", "KiB"]
     assert row["tcgen05"][-1] == "-"
+
+
+@pytest.mark.parametrize("width", ["60", "80", "110"])
+def test_targets_page_keeps_words_whole_at_any_width(
+    width: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", width)
+    assert run(groups.audit, "audit", ["targets", "-v"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    heads = [line.split() for line in lines if line.lstrip().startswith("sm_") and "  sm_" in line]
+    assert [name for names in heads for name in names] == list(load_targets())
+    assert len(heads) == {"60": 3, "80": 2, "110": 1}[width]
+    assert sum(line.split().count("Blackwell") for line in lines if line.startswith("generation")) == 5
+    assert "    guide: maximum number of 32-bit registers per thread" in lines
 
 
 def test_targets_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
