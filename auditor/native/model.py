@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from auditor.gates.model import Problem, Tri, TreeFacts
+from auditor.gates.model import Problem, TreeFacts, Tri
 
 #: What a target gets from an operator, best first.
 #:   runs           compiled code for it is there and no guard on the way refuses it
@@ -31,7 +31,7 @@ class Step(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Built(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One piece of code a library is compiled to. ``arch`` as NVIDIA writes it, ``90a``, ``120``, ``100f``."""
+    """One piece of code a library is compiled to. ``arch`` as NVIDIA writes it: ``90a``, ``120``."""
 
     what: str  # cubin | ptx
     arch: str

@@ -89,7 +89,7 @@ class HunkResult:
     path: str  # as the patch names the file
     index: int  # of the hunk in the file's change, from 0; -1 for the file as a whole
     status: Status
-    proof: str  # preimage identical | reverse-applies | three-way merge | statement merge | set merge | moved symbol | ...
+    proof: str  # "preimage identical", "reverse-applies", "three-way merge", "statement merge", ...
     to_path: str = ""  # where it went, if elsewhere
     line: int = 0  # where it stands in the result (from 1), 0 unknown
     symbol: str = ""  # qualified name of what encloses it
@@ -98,7 +98,9 @@ class HunkResult:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one patch on one tree. ``files``: bytes after, or None for a removed file; paths of the tree.
+    """What became of one patch on one tree.
+
+    ``files``: path in the tree -> bytes after, or None for a removed file.
 
     ``files`` is empty for upstream, conflict, obsolete, skipped and not-tried.
     """
