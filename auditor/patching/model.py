@@ -62,6 +62,10 @@ class FileChange:
     new_mode: str = ""
     binary: bytes | None = None  # whole new content where the patch is binary
     binary_old: bytes | None = None  # whole old content, where the binary patch can be reversed
+    #: The same as git deltas where the patch holds no whole content; see `diffs.binary_after`.
+    delta: bytes | None = None
+    delta_old: bytes | None = None
+    copied: bool = False  # the old path stays; without it, two different paths are a rename
 
     @property
     def path(self) -> str:
