@@ -141,6 +141,25 @@ class Start(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     other_vendors: tuple[str, ...] = ()  # texts that no name of an NVIDIA device holds
 
 
+class KernelRegistry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A declarative registry of kernels. Functions and methods by full name, fields and methods of its
+    records and of the objects they point to by their own."""
+
+    register: str  # function that is given a record
+    lookup: str  # method that is given a key and returns its records
+    key: str  # field: the operator
+    backend: str  # field: which implementation; a text or a member of an enumeration
+    target: str  # field: "module:name.name" of what is called
+    requires: str = ""  # field: what the device must have
+    available: str = ""  # method of a record: whether it may be used on a platform
+    platform: str = ""  # function without arguments that says what the platform is
+    select: str = ""  # function that is given a key and returns the record that is used
+    dispatch: str = ""  # method of an object with several implementations: the one that is used
+    plugins: tuple[
+        str, ...
+    ] = ()  # functions that answer None where no plug-in for another device is installed
+
+
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """One audited project. All paths are below a source root (``sglang/srt/...``)."""
 
@@ -160,6 +179,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     arguments: tuple[Symbol, ...] = ()
     models: Models | None = None
     registries: tuple[Symbol, ...] = ()
+    kernel_registries: tuple[KernelRegistry, ...] = ()
     start: Start | None = None
 
     def root_of(self, paths: Iterable[str]) -> str | None:
