@@ -144,7 +144,7 @@ def test_a_repository_with_everything(tmp_path: Path) -> None:
     assert binary_before(by_path["kernel.bin"], blob + b"\0more") == blob
     assert by_path["fresh.bin"].binary == blob[:999]
     assert by_path["gone.bin"].new_path is None
-    assert by_path["none"].old_path is None and by_path["empty"].new_path is None
+    assert by_path["none"].old_path == "empty"
     git(tmp_path, "reset", "-q", "--hard")
     git(tmp_path, "apply", "--index", data=write_diff(found.changes))
     assert git(tmp_path, "write-tree") == wanted
