@@ -19,7 +19,6 @@ from auditor.program.values import (
     EnumMember,
     Instance,
     Seq,
-    Unknown,
     V,
     is_const,
     reasons_of,
@@ -215,7 +214,7 @@ class _Choice:
         }
         self.owner = self._owner()
         self.raised: list[Raised] = []
-        self.thrown = 0
+        self.back = self.maybe_raised = program.full  # where the call comes back, and where it may not
         if self.owner is not None:
             self.value = self._call_dispatch(self.owner)
         else:
@@ -252,7 +251,8 @@ class _Choice:
         before = len(reader.program.raised)
         frame.thrown = 0
         value = reader.program.call(function, [V(self.op)], {}, frame)
-        self.thrown, frame.thrown = frame.thrown, 0
+        self.back, self.maybe_raised = frame.may, frame.thrown
+        frame.thrown = 0
         self.raised = reader.program.raised[before:]
         return value
 
@@ -272,12 +272,12 @@ class _Choice:
             if target.endswith(f".{function.name}"):
                 return True, "picked", step
             return False, f"{name} is picked", step
-        if self.thrown >> i & 1 and (isinstance(scalar, Unknown)):
+        if not self.back >> i & 1:
             at = next((r for r in self.raised if r.may >> i & 1), None)
             what = at.what if at is not None else "an exception"
             raised = Step(f"raises {what}", at.path, at.line) if at is not None else None
             return False, f"picking one without naming it raises {what}", raised
-        if isinstance(scalar, Instance):
+        if isinstance(scalar, Instance) and not self.maybe_raised >> i & 1:
             chosen = shown(program.field(scalar, self.reader.registry.target, i))
             name = shown(program.field(scalar, self.reader.registry.backend, i))
             if chosen == target:

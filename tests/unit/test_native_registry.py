@@ -290,6 +290,20 @@ def test_several_that_fit_need_a_name() -> None:
     assert "picking one without naming it raises ValueError" in row.cells["sm_90"].reason
 
 
+def test_several_that_fit_on_one_target_only() -> None:
+    more = """
+enrol(Entry(job="a.half", maker=Maker.BUILT, code="native:half", needs=_NEW))
+enrol(Entry(job="a.half", maker=Maker.TILE, code="app.ops:half", needs=frozenset({Need.ANY})))
+enrol(Entry(job="a.half", maker=Maker.PLAIN, code="app.ops:slow", needs=frozenset({Need(brand="red")})))
+"""
+    found, _ = rows(**{"app/ops.py": OPS + more})
+    words = {t: found["a.half[tile]"].cells[t].reason.rpartition("; ")[2] for t in TARGETS}
+    refused = "picking one without naming it raises ValueError"
+    assert words == {"sm_90": "picked", "sm_100": refused, "sm_120": "picked", "sm_121": "picked"}
+    assert found["a.half[built]"].cells["sm_90"].reason.endswith("; tile is picked")
+    assert outcomes(found["a.half[plain]"]) == ["raises"] * 4
+
+
 def test_an_object_that_dispatches_itself_is_asked() -> None:
     found, _ = rows()
     assert outcomes(found["w.sum[built]"]) == ["raises", "runs", "raises", "raises"]

@@ -35,7 +35,7 @@ def test_small_and_without_machine_paths(path: Path) -> None:
 def test_head(path: Path) -> None:
     data = _load(path)
     kind, _, label = path.stem.rpartition("-")
-    assert kind in ("helpers", "server-args")
+    assert kind in ("helpers", "registries", "server-args")
     assert data["tree"] == label
     assert data["targets"] == TARGETS
     assert data["conditions"]["assumed"]["cuda"] == "13.0"
@@ -74,3 +74,16 @@ def test_server_args(path: Path) -> None:
         for row in model["by_target"].values():
             assert not set(row) & set(model["same"]) or "raises" in row
             assert all(re.match(r"(args|env|user_value_kept)\.\w+$|raises$|raised_in$", key) for key in row)
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if p.stem.startswith("registries")], ids=lambda path: path.stem
+)
+def test_registries(path: Path) -> None:
+    rows = _load(path)["rows"]
+    assert list(rows) == sorted(rows)
+    for name, row in rows.items():
+        assert re.fullmatch(r"[\w.]+\[\w+\]", name)
+        assert set(row) == {"eligible", "picked"}
+        for value in row.values():
+            assert not isinstance(value, dict) or set(value) == set(TARGETS)
