@@ -17,7 +17,7 @@ from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.names import blob_id, listing_id, text_path
 
 #: Folders that hold no source, wherever they are.
-_SKIPPED = {".git", "__pycache__", ".hg", ".svn"}
+_SKIPPED = {".git", "__pycache__", ".hg", ".svn", ".patches-state"}
 
 
 class FilesOnDisk:
@@ -34,7 +34,7 @@ class FilesOnDisk:
         self._raw: dict[str, str] = {}  # shown path -> name as the file system spells it, where they differ
         self._blobs: dict[str, str] | None = None
         self._info: TreeInfo | None = None
-        self._remarks: list[str] = []
+        self._remarks: dict[str, str] = {}  # shown path -> a word, where there is one
         self._real_folders: dict[str, bool] = {"": True}
 
     def _names(self) -> Iterable[str]:
@@ -45,7 +45,7 @@ class FilesOnDisk:
         raise NotImplementedError
 
     def _remark(self, name: str, data: bytes) -> str:
-        """A word about a file's bytes that is kept with its id, and comes back in ``_remarks``."""
+        """A word about a file's bytes that is kept with its id, and comes back in ``_remarks`` by path."""
         return ""
 
     def info(self) -> TreeInfo:
@@ -72,7 +72,7 @@ class FilesOnDisk:
                     self._raw[path] = name
                 found[path], remark = entry
                 if remark:
-                    self._remarks.append(remark)
+                    self._remarks[path] = remark
             known.store()
             self._blobs = dict(sorted(found.items()))
         return self._blobs

@@ -15,7 +15,7 @@ from auditor.errors import UserError
 from auditor.trees.base import SourceTree, TreeInfo
 from auditor.trees.folder import FilesOnDisk, FolderTree
 from auditor.trees.git import GitRepo
-from auditor.trees.names import listing_id, metadata_headers, normal_name
+from auditor.trees.names import listing_id, metadata_headers, normal_name, text_path
 from auditor.trees.worktree import WorktreeTree
 
 
@@ -45,6 +45,12 @@ class InstalledTree(FilesOnDisk):
             return ""
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         return "" if digest == expected[len("sha256=") :] else "changed"
+
+    def changed_paths(self) -> list[str]:
+        """Files that differ from what was installed or are gone, sorted."""
+        blobs = self.blobs()
+        gone = {text_path(name) for name in self._expected}.difference(blobs)
+        return sorted({*self._remarks, *gone})
 
     def _describe(self, blobs: Mapping[str, str]) -> TreeInfo:
         dirty = bool(self._remarks) or len(blobs) != len(self._expected)

@@ -1,0 +1,330 @@
+"""Writing to a git checkout: objects, index, branch and HEAD, without running anything a repository names.
+
+Objects go in through ``fast-import``, the index through ``update-index --index-info``, the branch through
+``update-ref``; working files are written by us. Hooks are off, filter drivers are overridden, submodules are
+not entered, so nothing of a hostile repository runs. ``auditor.trees.git`` starts git and sees to the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from auditor.errors import UserError
+from auditor.patching.write.journal import GitPart
+from auditor.trees.git import CommitFacts, GitRepo, first_words
+from auditor.trees.names import blob_id, decode_path
+
+_SCRATCH = "refs/patches-state/new"
+_NO_ID = "0" * 40
+#: Seconds to wait for another git process that has the index.
+_INDEX_PATIENCE = 5.0
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One patch as a commit. ``files``: path -> (bytes or None, mode)."""
+
+    message: str
+    author: str  # "Name <mail>", "" for whoever commits
+    date: str  # "seconds zone", "" for now
+    files: dict[str, tuple[bytes | None, str]]
+
+
+@dataclass(frozen=True)
+class IndexEntry:
+    """``flag`` is the letter of ``git ls-files -v``: ``H`` plain, ``S`` outside a sparse checkout, ``h`` …"""
+
+    mode: str
+    oid: str
+    flag: str
+
+
+class Checkout:
+    """The git side of a target with a working tree."""
+
+    def __init__(self, repo: GitRepo) -> None:
+        assert repo.work_tree is not None
+        self.repo = repo
+        self.root: Path = repo.work_tree
+        self.store: Path = repo.git_dir / "patches-state"
+        self._quiet: list[str] | None = None
+
+    # reading
+
+    def head(self) -> tuple[CommitFacts, str]:
+        """The commit that is checked out, and the branch ("refs/heads/x"), "" if detached."""
+        commit = self.repo.commit("HEAD")
+        if len(commit.oid) != 40:
+            raise UserError(
+                "P050",
+                "this repository names its objects by sha256, which cannot be written yet",
+                place=str(self.root),
+                hints=["git clone it into a repository with the usual object format"],
+            )
+        done = self.repo.run("symbolic-ref", "-q", "HEAD")
+        return commit, done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
+
+    def index(self, paths: Iterable[str]) -> dict[str, IndexEntry]:
+        """The index entries of these paths."""
+        wanted = [path for path in paths]
+        found: dict[str, IndexEntry] = {}
+        for at in range(0, len(wanted), 500):
+            listed = self.repo.output(
+                "--literal-pathspecs", "ls-files", "-s", "-v", "-z", "--full-name", "--",
+                *wanted[at : at + 500], work_tree=True,
+            )  # fmt: skip
+            for line in listed.split(b"\0"):
+                if not line:
+                    continue
+                meta, _, name = line.partition(b"\t")
+                flag, mode, oid, stage = meta.decode().split(" ")
+                path = decode_path(name)
+                if stage != "0":
+                    raise self._dirty([path], "has a merge that is not resolved")
+                found[path] = IndexEntry(mode, oid, flag)
+        return found
+
+    def index_listing(self) -> dict[bytes, tuple[bytes, bytes]]:
+        """path -> (mode, id) of the whole index. ``UserError`` P051 where a merge is not resolved."""
+        found = {}
+        for line in self.repo.output("ls-files", "-s", "-z", "--full-name", work_tree=True).split(b"\0"):
+            if line:
+                meta, _, path = line.partition(b"\t")
+                mode, oid, stage = meta.split(b" ")
+                if stage != b"0":
+                    raise self._dirty([decode_path(path)], "has a merge that is not resolved")
+                found[path] = (mode, oid)
+        return found
+
+    def dirty(self) -> list[str]:
+        """Tracked files whose content, in the index or on the disk, is not that of HEAD; sorted."""
+        found = set()
+        for line in self._changed("diff-index", "--cached", "HEAD"):
+            found.add(line[1])
+        for meta, path in self._changed("diff-files"):
+            # Only the facts of the disk say so; the bytes decide, and they are read without any conversion.
+            if path not in found and self._bytes_differ(path, meta):
+                found.add(path)
+        return sorted(found)
+
+    def _changed(self, verb: str, *args: str) -> list[tuple[list[str], str]]:
+        raw = self.repo.output(
+            *self._without_filters(), verb, "--raw", "-z", "--no-renames", "--abbrev=40",
+            "--ignore-submodules=all", *args, work_tree=True,
+        )  # fmt: skip
+        parts = raw.split(b"\0")
+        return [
+            (meta[1:].decode().split(" "), decode_path(name))
+            for meta, name in zip(parts[0::2], parts[1::2], strict=False)
+        ]
+
+    def _bytes_differ(self, path: str, meta: list[str]) -> bool:
+        if meta[4] != "M" or not meta[0].startswith("100"):
+            return True
+        entry = self.index([path]).get(path)
+        place = self.root / path
+        try:
+            data, executable = place.read_bytes(), bool(place.lstat().st_mode & 0o100)
+        except OSError:
+            return True
+        if entry is None or place.is_symlink() or executable != (entry.mode == "100755"):
+            return True
+        return entry.oid not in (blob_id(data), blob_id(data.replace(b"\r\n", b"\n")))
+
+    def _without_filters(self) -> list[str]:
+        """Options that switch off every filter driver any configuration of this repository defines."""
+        if self._quiet is None:
+            done = self.repo.run("config", "-z", "--name-only", "--get-regexp", r"^filter\.")
+            names = {name.rpartition(".")[0] for name in done.stdout.decode("utf-8", "replace").split("\0")}
+            self._quiet = []
+            for name in sorted(names - {""}):
+                if "=" in name or "\n" in name:
+                    raise UserError(
+                        "P050",
+                        f"the repository configures {name!r}, which cannot be switched off",
+                        place=str(self.repo.git_dir / "config"),
+                        hints=["remove that section from the configuration"],
+                    )
+                for key, value in (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false")):
+                    self._quiet += ["-c", f"{name}.{key}={value}"]
+        return self._quiet
+
+    def _dirty(self, paths: list[str], why: str) -> UserError:
+        return UserError(
+            "P051", f"{paths[0]} {why}", place=str(self.root), hints=[self.repo.command("status")]
+        )
+
+    def require_unlocked(self) -> None:
+        """``UserError`` P052 while another git process has the index."""
+        lock = self.repo.git_dir / "index.lock"
+        end = time.monotonic() + _INDEX_PATIENCE
+        while lock.exists():
+            if time.monotonic() > end:
+                raise UserError(
+                    "P052",
+                    "another git process has the index, or one was killed and left its lock",
+                    place=str(lock),
+                    hints=[f"rm {lock}        # if no git is running there"],
+                )
+            time.sleep(0.02)
+
+    # writing
+
+    def write_objects(
+        self, blobs: Sequence[bytes], commits: Sequence[Commit] = (), parent: str = ""
+    ) -> list[str]:
+        """Put contents into the object store; the ids of the commits, each on the one before, on ``parent``.
+
+        Commits hang on a scratch ref until :meth:`forward` moves a branch.
+        """
+        out: list[bytes] = [b"feature done\n"]
+        marks: dict[bytes, int] = {}
+        for data in [*blobs, *(d for c in commits for d, _ in c.files.values() if d is not None)]:
+            if data not in marks:
+                marks[data] = len(marks) + 1
+                out += [b"blob\nmark :%d\ndata %d\n" % (marks[data], len(data)), data, b"\n"]
+        committer = self._committer() if commits else b""
+        for number, commit in enumerate(commits):
+            mark = len(marks) + 1 + number
+            author = _ident(commit.author)
+            who = author + b" " + commit.date.encode() if author and commit.date else committer
+            if author and not commit.date:
+                who = author + b" " + committer.rpartition(b"> ")[2]
+            message = commit.message.encode("utf-8", "replace")
+            out.append(b"commit %s\nmark :%d\n" % (_SCRATCH.encode(), mark))
+            out.append(b"author %s\ncommitter %s\ndata %d\n%s\n" % (who, committer, len(message), message))
+            out.append(b"from %s\n" % (parent.encode() if number == 0 else b":%d" % (mark - 1)))
+            for path, (data_, mode) in sorted(commit.files.items()):
+                if data_ is None:
+                    out.append(b"D %s\n" % _quoted(path))
+                else:
+                    out.append(b"M %s :%d %s\n" % (mode.encode(), marks[data_], _quoted(path)))
+            out.append(b"\nget-mark :%d\n" % mark)
+        out.append(b"done\n")
+        if commits:
+            self.repo.run("update-ref", "-d", _SCRATCH)
+        done = self.repo.run("fast-import", "--quiet", "--date-format=raw", stdin=b"".join(out))
+        if done.returncode != 0:
+            raise UserError(
+                "P043",
+                f"git cannot store the result: {first_words(done.stderr)}",
+                place=str(self.repo.git_dir),
+                hints=["check space and permissions there"],
+            )
+        return done.stdout.decode().split()
+
+    def tree_of(self, commit: str) -> str:
+        return self.repo.commit(commit).tree
+
+    def index_tree(self) -> str:
+        """The tree id of the index as it is."""
+        return self.repo.output(*self._without_filters(), "write-tree", work_tree=True).decode().strip()
+
+    def _committer(self) -> bytes:
+        done = self.repo.run("var", "GIT_COMMITTER_IDENT")
+        now = int(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+        who = done.stdout.strip().rpartition(b"> ")[0] + b">" if done.returncode == 0 else b""
+        zone = done.stdout.strip().rpartition(b" ")[2] if done.returncode == 0 else b"+0000"
+        if "SOURCE_DATE_EPOCH" in os.environ:
+            zone = b"+0000"
+        return (who or b"patches <patches@localhost>") + b" %d %s" % (now, zone)
+
+    def forward(self, part: GitPart) -> None:
+        """Index, branch and HEAD as they shall be; what is so already is left."""
+        self._set_index([(path, after) for path, _, after in part.index])
+        if part.ref:
+            self._move(part.ref, part.new, part.old)
+        if part.head_after != part.head_before:
+            self._set_head(part.head_after)
+        self._forget_scratch()
+
+    def back(self, part: GitPart) -> None:
+        """Index, branch and HEAD as they were; what is so already is left."""
+        if part.head_after != part.head_before and self._head_says() == part.head_after:
+            self._set_head(part.head_before)
+        if part.ref and self._at(part.ref) == part.new and part.new != part.old:
+            if part.old:
+                self._move(part.ref, part.old, part.new)
+            else:
+                self._git("update-ref", "--no-deref", "-d", part.ref, part.new)
+        self._set_index([(path, before) for path, before, _ in part.index])
+        self._forget_scratch()
+
+    def _set_index(self, wanted: list[tuple[str, str]]) -> None:
+        there = self.index([path for path, _ in wanted])
+        lines = []
+        for path, entry in wanted:
+            now = there.get(path)
+            if (f"{now.mode} {now.oid}" if now else "") != entry:
+                lines.append(f"{entry or '0 ' + _NO_ID}\t".encode() + _raw(path))
+        if not lines:
+            return
+        self.require_unlocked()
+        self._git("update-index", "-z", "--index-info", stdin=b"\0".join(lines) + b"\0")
+        # Facts of the new files, so that nothing has to be read again; a failure costs only that.
+        self.repo.run(*self._without_filters(), "update-index", "-q", "--refresh", work_tree=True)
+
+    def _at(self, ref: str) -> str:
+        done = self.repo.run("rev-parse", "--verify", "-q", f"{ref}^{{commit}}")
+        return done.stdout.decode().strip() if done.returncode == 0 else ""
+
+    def _move(self, ref: str, new: str, old: str) -> None:
+        now = self._at(ref)
+        if now == new:
+            return
+        if now != old:
+            raise UserError(
+                "P044",
+                f"{ref} was moved while the patches were written; everything is as before",
+                place=str(self.root),
+                hints=["run it again when nobody else works there"],
+            )
+        self._git("update-ref", "--no-deref", "-m", "patches", ref, new, old or _NO_ID)
+
+    def _head_says(self) -> str:
+        done = self.repo.run("symbolic-ref", "-q", "HEAD")
+        return done.stdout.decode().strip() if done.returncode == 0 else self._at("HEAD")
+
+    def _set_head(self, value: str) -> None:
+        if value.startswith("refs/"):
+            self._git("symbolic-ref", "-m", "patches", "HEAD", value)
+        else:
+            self._git("update-ref", "--no-deref", "-m", "patches", "HEAD", value)
+
+    def _forget_scratch(self) -> None:
+        if (self.repo.common_dir / _SCRATCH).exists():
+            self.repo.run("update-ref", "-d", _SCRATCH)
+
+    def _git(self, *args: str, stdin: bytes | None = None) -> None:
+        # Whatever writes the index looks again at files that changed within the same second.
+        done = self.repo.run(*self._without_filters(), *args, stdin=stdin, work_tree=True)
+        if done.returncode != 0:
+            raise UserError(
+                "P043",
+                f"git {args[0]} failed: {first_words(done.stderr)}",
+                place=str(self.repo.git_dir),
+                hints=["check space and permissions there"],
+            )
+
+
+def _raw(path: str) -> bytes:
+    return path.encode()
+
+
+def _quoted(path: str) -> bytes:
+    """A path in fast-import's spelling."""
+    text = path.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return b'"' + text.encode() + b'"'
+
+
+def _ident(author: str) -> bytes:
+    """``Name <mail>`` without what git does not take; b"" if it is no such thing."""
+    name, _, mail = author.partition("<")
+    mail = mail.rpartition(">")[0] or mail
+    clean = "".join(c for c in mail if c > " " and c not in "<>")
+    words = " ".join("".join(c if c >= " " and c not in "<>" else " " for c in name).split())
+    return f"{words or clean} <{clean}>".encode("utf-8", "replace") if clean or words else b""

@@ -1,0 +1,360 @@
+"""One transaction on a target: all of it, or nothing, also when the process is killed in between.
+
+Before anything is touched, the journal is on the disk: every file with its id before and after, the bytes
+before, and what becomes of the index, the branch and the record of what is applied. Then new contents are
+staged beside the files, checked, and renamed. The journal goes last; as long as it is there, the target is
+unfinished, and :func:`recover` puts it back, or finishes it if every file is in place already.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+import msgspec
+
+from auditor.errors import EXIT_CONFLICT, UserError
+from auditor.patching.write.disk import Root, settle_folder, trouble, write_down
+from auditor.trees.names import blob_id
+
+JOURNAL = "journal"
+STATE = "state.json"
+
+
+@dataclass(frozen=True)
+class Put:
+    """One file: the bytes that are there and the bytes that shall be; None for no file.
+
+    ``before_perm`` and ``after_perm`` are permission bits (0 where there is no file).
+    """
+
+    path: str
+    before: bytes | None
+    after: bytes | None
+    before_perm: int = 0
+    after_perm: int = 0
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A file in the journal; ``size`` bytes of its old content stand after the header, in order."""
+
+    path: str
+    before: str
+    after: str
+    before_perm: int
+    after_perm: int
+    size: int
+
+
+class GitPart(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What changes in a checkout besides files. Index lines as ``mode id``, "" for no entry."""
+
+    index: tuple[tuple[str, str, str], ...] = ()  # path, before, after
+    ref: str = ""  # the branch that moves
+    old: str = ""  # where it stood, "" if it was not there
+    new: str = ""
+    head_before: str = ""  # what HEAD says: "refs/heads/x", or a commit id if detached
+    head_after: str = ""
+
+
+class Header(msgspec.Struct, frozen=True):
+    """The journal without the old bytes."""
+
+    schema: int
+    verb: str
+    what: str  # for people: "sm120: a, b"
+    token: str
+    entries: tuple[Entry, ...]
+    folders: tuple[str, ...]  # made by this transaction, outermost first
+    drop: tuple[str, ...]  # folders to remove at the end, if they are empty then
+    state_before: str | None
+    state_after: str | None
+    git: GitPart | None = None
+
+
+class Git(Protocol):
+    """The part of a transaction that only a checkout has; both ways can be repeated."""
+
+    def forward(self, part: GitPart) -> None: ...
+
+    def back(self, part: GitPart) -> None: ...
+
+
+def transact(
+    root: Root,
+    store: Path,
+    puts: list[Put],
+    *,
+    verb: str,
+    what: str,
+    state_before: str | None,
+    state_after: str | None,
+    drop: tuple[str, ...] = (),
+    git: Git | None = None,
+    part: GitPart | None = None,
+    step: Callable[[str], None] | None = None,
+) -> None:
+    """Carry out the change of every file, the git part and the record, or none of them.
+
+    ``drop`` are folders to remove if they are empty in the end. ``UserError`` P043 for a disk that refuses,
+    P044 for a file that somebody else changed meanwhile; the target is as before then.
+    """
+    token = f"{os.getpid():x}{os.urandom(4).hex()}"
+    folders = _new_folders(root, puts)
+    header = Header(
+        schema=1,
+        verb=verb,
+        what=what,
+        token=token,
+        entries=tuple(
+            Entry(p.path, _id(p.before), _id(p.after), p.before_perm, p.after_perm, len(p.before or b""))
+            for p in puts
+        ),
+        folders=tuple(folders),
+        drop=drop,
+        state_before=state_before,
+        state_after=state_after,
+        git=part,
+    )
+    made = _begin(store, header, puts)
+    contents = {p.path: p.after for p in puts if p.after is not None}
+    try:
+        _stage(root, header, contents, step)
+        _rename(root, header, step)
+        _read_back(root, header)
+        if git is not None and part is not None:
+            git.forward(part)
+        _write_state(store, state_after)
+    except BaseException as error:
+        _undo(root, store, header, {p.path: p.before for p in puts}, git)
+        _end(store, made)
+        if isinstance(error, OSError):
+            raise trouble(error, str(error.filename or root.folder)) from error
+        raise
+    for folder in reversed(header.drop):
+        root.drop_folder(folder)
+    _end(store, made)
+
+
+def _id(data: bytes | None) -> str:
+    return "" if data is None else blob_id(data)
+
+
+def _new_folders(root: Root, puts: list[Put]) -> list[str]:
+    """Folders to be made, outermost first; asks the disk for the others' spelling too."""
+    found: dict[str, None] = {}
+    for put in puts:
+        if put.before is None and put.after is not None:
+            found |= dict.fromkeys(root.missing_folders(put.path))
+    return sorted(found, key=lambda path: (path.count("/"), path))
+
+
+def _begin(store: Path, header: Header, puts: list[Put]) -> bool:
+    """Put the journal on the disk; whether the store's folder was made for it."""
+    body = b"".join(p.before or b"" for p in puts)
+    head = msgspec.json.encode(header)
+    made = not store.is_dir()
+    try:
+        store.mkdir(exist_ok=True)
+        write_down(store / JOURNAL, b"%d\n%s%s" % (len(head), head, body))
+        if made:
+            settle_folder(store.parent)
+    except OSError as error:
+        if made:
+            _drop_store(store)
+        raise trouble(error, str(store)) from None
+    return made
+
+
+def _stage(
+    root: Root, header: Header, contents: Mapping[str, bytes], step: Callable[[str], None] | None
+) -> None:
+    for folder in header.folders:
+        root.make_folder(folder)
+    for entry in header.entries:
+        if entry.after and entry.after != entry.before:
+            root.stage(entry.path, header.token, contents[entry.path], entry.after_perm)
+            if step is not None:
+                step(f"staged {entry.path}")
+
+
+def _rename(root: Root, header: Header, step: Callable[[str], None] | None) -> None:
+    for entry in header.entries:
+        found = root.read(entry.path)
+        if (_id(found[0]), found[1]) != (entry.before, entry.before_perm) if found else bool(entry.before):
+            raise UserError(
+                "P044",
+                "a file was changed while the patches were written; every other file is as before",
+                place=entry.path,
+                hints=["run it again when nobody else writes there"],
+            )
+        if not entry.after:
+            root.remove(entry.path)
+        elif entry.after != entry.before:
+            root.put(entry.path, header.token)
+        else:
+            root.chmod(entry.path, entry.after_perm)
+        if step is not None:
+            step(f"put {entry.path}")
+    root.settle([entry.path for entry in header.entries])
+
+
+def _read_back(root: Root, header: Header) -> None:
+    for entry in header.entries:
+        found = root.read(entry.path)
+        there = (_id(found[0]), found[1]) if found else ("", 0)
+        if there != (entry.after, entry.after_perm if entry.after else 0):
+            raise UserError(
+                "P044",
+                "a file does not read back as it was written; every other file is as before",
+                place=entry.path,
+                hints=["run it again when nobody else writes there"],
+            )
+
+
+def _write_state(store: Path, text: str | None) -> None:
+    if text is None:
+        (store / STATE).unlink(missing_ok=True)
+    else:
+        write_down(store / STATE, text.encode())
+
+
+def _undo(
+    root: Root, store: Path, header: Header, before: Mapping[str, bytes | None], git: Git | None
+) -> None:
+    """Put every file, the index, the branch and the record back. ``UserError`` P045 where that fails.
+
+    A file that is neither as before nor as after belongs to somebody else, and is left.
+    """
+    try:
+        for entry in header.entries:
+            root.unstage(entry.path, header.token)
+        for entry in reversed(header.entries):
+            found = root.read(entry.path)
+            there = (_id(found[0]), found[1]) if found else ("", 0)
+            if there == (entry.before, entry.before_perm if entry.before else 0):
+                continue
+            if there[0] not in (entry.before, entry.after):
+                continue
+            old = before[entry.path]
+            if old is None:
+                root.remove(entry.path)
+            elif there[0] == entry.before:
+                root.chmod(entry.path, entry.before_perm)
+            else:
+                root.stage(entry.path, header.token, old, entry.before_perm)
+                root.put(entry.path, header.token)
+        for folder in reversed(header.folders):
+            root.drop_folder(folder)
+        if git is not None and header.git is not None:
+            git.back(header.git)
+        root.settle([entry.path for entry in header.entries])
+        _write_state(store, header.state_before)
+    except (OSError, UserError) as error:
+        said = error.fact if isinstance(error, UserError) else (error.strerror or str(error)).lower()
+        raise UserError(
+            "P045",
+            f"the change could not be taken back: {said}; its journal is kept",
+            place=str(store / JOURNAL),
+            hints=["patches doctor --to PATH puts it back once that is mended"],
+        ) from error
+
+
+def _strange(store: Path, paths: list[str]) -> UserError:
+    more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
+    return UserError(
+        "P046",
+        f"{paths[0]}{more} was changed by somebody else in the middle of an unfinished run; it is left alone",
+        place=str(store / JOURNAL),
+        hints=["put the file back by hand, then: patches doctor --to PATH"],
+        exit_code=EXIT_CONFLICT,
+    )
+
+
+def _end(store: Path, made: bool) -> None:
+    (store / JOURNAL).unlink(missing_ok=True)
+    settle_folder(store)
+    if not (store / STATE).exists():
+        _drop_store(store)
+
+
+def _drop_store(store: Path) -> None:
+    try:
+        store.rmdir()
+    except OSError:
+        pass  # not empty, or not ours
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a journal that was left behind says. ``whole`` says that every file is in place already."""
+
+    header: Header
+    old: dict[str, bytes | None]
+    whole: bool
+    strange: tuple[str, ...]  # files that are neither as before nor as after
+
+
+def left_behind(root: Root, store: Path) -> Found | None:
+    """The journal of an unfinished run, or None. ``UserError`` P047 if it cannot be read."""
+    try:
+        raw = (store / JOURNAL).read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise trouble(error, str(store / JOURNAL)) from None
+    try:
+        size, _, rest = raw.partition(b"\n")
+        header = msgspec.json.decode(rest[: int(size)], type=Header)
+        body = rest[int(size) :]
+        if header.schema != 1 or len(body) != sum(entry.size for entry in header.entries):
+            raise ValueError("it is cut off or of another version")
+    except (ValueError, msgspec.DecodeError) as error:
+        raise UserError(
+            "P047",
+            f"the journal of an unfinished run cannot be read: {error}",
+            place=str(store / JOURNAL),
+            hints=["restore the target from where it came from, then remove the journal"],
+        ) from None
+    old: dict[str, bytes | None] = {}
+    at = 0
+    for entry in header.entries:
+        old[entry.path] = body[at : at + entry.size] if entry.before else None
+        at += entry.size
+    whole = True
+    strange = []
+    for entry in header.entries:
+        found = root.read(entry.path)
+        there = (_id(found[0]), found[1]) if found else ("", 0)
+        if there[0] not in (entry.before, entry.after):
+            strange.append(entry.path)
+        whole = whole and there == (entry.after, entry.after_perm if entry.after else 0)
+    return Found(header, old, whole and not strange, tuple(strange))
+
+
+def recover(root: Root, store: Path, found: Found, git: Git | None) -> Literal["finished", "put back"]:
+    """Finish what is in place already, put everything else back; then the journal goes.
+
+    ``UserError`` P046 where somebody else changed a file since: nothing is touched then.
+    """
+    if found.strange:
+        raise _strange(store, list(found.strange))
+    if found.whole:
+        try:
+            for entry in found.header.entries:
+                root.unstage(entry.path, found.header.token)
+            if git is not None and found.header.git is not None:
+                git.forward(found.header.git)
+            _write_state(store, found.header.state_after)
+            for folder in reversed(found.header.drop):
+                root.drop_folder(folder)
+        except OSError as error:
+            raise trouble(error, str(error.filename or root.folder)) from None
+        _end(store, False)
+        return "finished"
+    _undo(root, store, found.header, found.old, git)
+    _end(store, False)
+    return "put back"

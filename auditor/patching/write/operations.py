@@ -1,0 +1,461 @@
+"""Writing a plan to a target, and taking patches back: both in one transaction, read back afterwards."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from auditor.errors import EXIT_CONFLICT, UserError
+from auditor.patching.delta import delta
+from auditor.patching.state import SCHEMA, Applied, State, encode, how_it_stands
+from auditor.patching.treeid import parse_listing, tree_id
+from auditor.patching.unapply import take_back
+from auditor.patching.write.checkout import Checkout, Commit, IndexEntry
+from auditor.patching.write.disk import Root, held
+from auditor.patching.write.journal import GitPart, Put, left_behind, recover, transact
+from auditor.patching.write.target import Target
+from auditor.trees.names import blob_id, listing_id
+
+#: Seconds to wait for another run on the same target.
+PATIENCE = 10.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One patch as it was planned, ready to be written. ``files`` as in ``Outcome.files``."""
+
+    patchset: str
+    name: str
+    sha256: str
+    status: str
+    files: dict[str, bytes | None]
+    modes: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+    message: str = ""  # of its commit; made from the names where empty
+    author: str = ""
+    date: str = ""  # "seconds zone", "" for now
+
+
+@dataclass(frozen=True)
+class Written:
+    """What is on the target now. ``result`` is the tree id after reading back."""
+
+    result: str
+    commits: tuple[str, ...] = ()
+    branch: str = ""
+    files: tuple[str, ...] = ()
+
+
+@contextmanager
+def at_work(target: Target, patience: float = PATIENCE) -> Iterator[Root]:
+    """Hold the target for a change. ``UserError`` P042 another run, P056 an unfinished one."""
+    lock = target.checkout.repo.git_dir if target.checkout is not None else target.root
+    with held(lock, patience), Root(target.root) as root:
+        found = left_behind(root, target.store)
+        if found is not None:
+            raise UserError(
+                "P056",
+                f"an earlier run was stopped in the middle ({found.header.verb} {found.header.what})",
+                place=target.shown,
+                hints=[f"patches doctor --to {target.shown}"],
+                exit_code=EXIT_CONFLICT,
+            )
+        yield root
+
+
+def write_steps(
+    target: Target,
+    root: Root,
+    steps: Sequence[Step],
+    *,
+    way: str,
+    branch: str = "",
+    progress: Callable[[str], None] | None = None,
+) -> Written:
+    """Write planned patches on top of what the target holds. ``way``: ``commits``, ``staged``, ``folder``.
+
+    The plan must have been made on ``target.tree``; a file that differs from it by now is refused (P051).
+    """
+    before = {path: _read(root, path) for path in sorted({p for step in steps for p in step.files})}
+    _still_as_planned(target, before)
+    state = target.state
+    _same_way(target, state, way)
+    applied, after, commits = _chain(steps, before)
+    checkout = target.checkout
+    part: GitPart | None = None
+    ids: list[str] = []
+    if checkout is not None:
+        entries = _entries(checkout, before)
+        part, ids = _git_part(checkout, entries, after, commits, way, branch)
+        waiting = iter(ids)
+        applied = [msgspec.structs.replace(p, commit=next(waiting, "")) if p.files else p for p in applied]
+    result = _result(target, after, way)
+    new = State(
+        schema=SCHEMA,
+        project=target.profile.name,
+        way=way,
+        base=state.base if state is not None else target.base(),
+        result=result,
+        patches=(*(state.patches if state is not None else ()), *applied),
+        folders=_folders(root, state, before, after),
+    )
+    _commit(target, root, before, after, "apply", steps, state, new, part, progress)
+    _same_tree(target, result, way, part)
+    return Written(result, tuple(ids), branch, tuple(sorted(after)))
+
+
+def revert(
+    target: Target,
+    root: Root,
+    names: Sequence[tuple[str, str]],
+    *,
+    progress: Callable[[str], None] | None = None,
+) -> tuple[Written, list[Applied]]:
+    """Take patches out by inverse change, last one first; every byte, mode and index entry as before them.
+
+    ``UserError`` P053 (a conflict) where somebody changed the same lines since, P057 if nothing is applied.
+    """
+    state = target.state
+    if state is None:
+        raise UserError("P057", "nothing is applied here", place=target.shown, hints=["patches status"])
+    undone = take_back(state, names, root.read)
+    before = {path: _read(root, path) for path in undone.files}
+    after = undone.files
+    checkout = target.checkout
+    part: GitPart | None = None
+    ids: list[str] = []
+    if checkout is not None:
+        entries = _entries(checkout, before)
+        commits = _inverse_commits(state, undone.removed, before) if state.way == "commits" else []
+        part, ids = _git_part(checkout, entries, after, commits, state.way, "", same_branch=True)
+    result = _result(target, after, state.way)
+    new = None
+    if undone.kept:
+        new = State(SCHEMA, state.project, state.way, state.base, result, undone.kept, state.folders)
+    drop = () if undone.kept else state.folders
+    _commit(target, root, before, after, "revert", undone.removed, state, new, part, progress, drop)
+    _same_tree(target, result, state.way, part)
+    return Written(result, tuple(ids), "", tuple(sorted(after))), list(undone.removed)
+
+
+def repair(target: Target, patience: float = PATIENCE) -> tuple[str, str]:
+    """Finish or put back an unfinished run: (``finished``, ``put back`` or ``""``, what it was)."""
+    lock = target.checkout.repo.git_dir if target.checkout is not None else target.root
+    with held(lock, patience), Root(target.root) as root:
+        found = left_behind(root, target.store)
+        if found is None:
+            _sweep(target)
+            return "", ""
+        how = recover(root, target.store, found, target.checkout)
+        _sweep(target)
+        return how, f"{found.header.verb} {found.header.what}"
+
+
+def _sweep(target: Target) -> None:
+    """Remove what a run that was killed before its journal was whole left in the store."""
+    for name in ("journal.tmp", "state.json.tmp"):
+        (target.store / name).unlink(missing_ok=True)
+    try:
+        target.store.rmdir()
+    except OSError:
+        pass
+
+
+def forget(target: Target, patience: float = PATIENCE) -> None:
+    """Drop the record of a target whose files were replaced since."""
+    lock = target.checkout.repo.git_dir if target.checkout is not None else target.root
+    with held(lock, patience):
+        (target.store / "state.json").unlink(missing_ok=True)
+        _sweep(target)
+
+
+_File = tuple["bytes | None", int]
+
+
+def _read(root: Root, path: str) -> _File:
+    found = root.read(path)
+    return found if found is not None else (None, 0)
+
+
+def _still_as_planned(target: Target, before: dict[str, _File]) -> None:
+    blobs = target.tree.blobs()
+    for path, (data, _) in before.items():
+        if (blob_id(data) if data is not None else "") == blobs.get(path, ""):
+            continue
+        if target.checkout is None:
+            raise UserError(
+                "P044", "a file was changed since it was read", place=path, hints=["run it again"]
+            )
+        repo = target.checkout.repo
+        if data is not None and blob_id(data.replace(b"\r\n", b"\n")) == blobs.get(path, ""):
+            raise UserError(
+                "P051",
+                f"git changes the line ends of {path} on checkout: what is there is not what was planned on",
+                place=target.shown,
+                hints=[repo.command("-c core.autocrlf=false checkout HEAD -- .")],
+            )
+        fact = (
+            "is in the way: it is not part of the commit" if path not in blobs else "has uncommitted changes"
+        )
+        raise UserError(
+            "P051",
+            f"{path} {fact}",
+            place=target.shown,
+            hints=[repo.command(f"stash push {'-u ' if path not in blobs else ''}-- {path}")],
+        )
+
+
+def _perm(step_mode: str, perm: int, data: bytes | None) -> int:
+    """Permission bits after a patch: those before, with the executable bits as its mode says."""
+    if data is None:
+        return 0
+    mask = os.umask(0)
+    os.umask(mask)
+    if not perm:
+        return (0o777 if step_mode == "100755" else 0o666) & ~mask
+    if step_mode == "100755":
+        return perm | (perm & 0o444) >> 2
+    return perm & ~0o111 if step_mode == "100644" else perm
+
+
+def _chain(
+    steps: Sequence[Step], before: dict[str, _File]
+) -> tuple[list[Applied], dict[str, _File], list[Commit]]:
+    """The records, the files in the end, and the commits of patches in order."""
+    now = dict(before)
+    applied: list[Applied] = []
+    commits: list[Commit] = []
+    for step in steps:
+        deltas = []
+        files: dict[str, tuple[bytes | None, str]] = {}
+        for path, data in sorted(step.files.items()):
+            old, old_perm = now[path]
+            perm = _perm(step.modes.get(path, ""), old_perm, data)
+            if (data, perm) == (old, old_perm):
+                continue
+            deltas.append(delta(path, old, data, old_perm, perm))
+            now[path] = (data, perm)
+            files[path] = (data, _git_mode(perm))
+        applied.append(
+            Applied(step.patchset, step.name, step.sha256, step.status, tuple(deltas), note=step.note)
+        )
+        if files:
+            commits.append(Commit(_message(step), step.author, step.date, files))
+    return applied, {path: now[path] for path in now if now[path] != before[path]}, commits
+
+
+def _git_mode(perm: int) -> str:
+    return "100755" if perm & 0o100 else "100644"
+
+
+def _message(step: Step) -> str:
+    subject = step.message.strip() or step.name
+    trailers = [
+        f"Patch-Name: {step.name}",
+        f"Patch-Set: {step.patchset}",
+        f"Patch-Hash: sha256:{step.sha256}",
+        f"Patch-Status: {step.status}",
+    ]
+    last = subject.rpartition("\n\n")[2] if "\n\n" in subject else ""
+    glue = "\n" if last and all(_is_trailer(line) for line in last.split("\n")) else "\n\n"
+    return subject + glue + "\n".join(trailers) + "\n"
+
+
+def _is_trailer(line: str) -> bool:
+    key, colon, value = line.partition(": ")
+    return bool(colon and value) and key.replace("-", "").isalnum()
+
+
+def _entries(checkout: Checkout, before: dict[str, _File]) -> dict[str, IndexEntry]:
+    """The index of the touched files, which must be what is on the disk and nothing special."""
+    entries = checkout.index(before)
+    for path, (data, _) in before.items():
+        entry = entries.get(path)
+        if entry is not None and entry.flag != "H":
+            what = "outside the sparse checkout" if entry.flag == "S" else "marked as unchanged in the index"
+            hint = (
+                "sparse-checkout disable"
+                if entry.flag == "S"
+                else f"update-index --no-assume-unchanged {path}"
+            )
+            raise UserError(
+                "P051", f"{path} is {what}", place=str(checkout.root), hints=[checkout.repo.command(hint)]
+            )
+        if (entry.oid if entry else "") != (blob_id(data) if data is not None else ""):
+            raise UserError(
+                "P051",
+                f"{path} is not the same in the index and on the disk",
+                place=str(checkout.root),
+                hints=[checkout.repo.command(f"stash push -- {path}")],
+            )
+    return entries
+
+
+def _git_part(
+    checkout: Checkout,
+    entries: dict[str, IndexEntry],
+    after: dict[str, _File],
+    commits: list[Commit],
+    way: str,
+    branch: str,
+    *,
+    same_branch: bool = False,
+) -> tuple[GitPart, list[str]]:
+    """Store objects, and say what becomes of index, branch and HEAD. Nothing points at them yet."""
+    head, current = checkout.head()
+    checkout.require_unlocked()
+    index = []
+    for path, (data, perm) in sorted(after.items()):
+        entry = entries.get(path)
+        old = f"{entry.mode} {entry.oid}" if entry is not None else ""
+        new = "" if data is None else f"{_git_mode(perm)} {blob_id(data)}"
+        index.append((path, old, new))
+    if way != "commits" or not commits:
+        checkout.write_objects([data for data, _ in after.values() if data is not None])
+        return GitPart(tuple(index)), []
+    ids = checkout.write_objects([], commits, head.oid)
+    says = current or head.oid
+    if same_branch:
+        ref, old = current or "HEAD", head.oid
+        after_head = current or ids[-1]
+    else:
+        ref = f"refs/heads/{branch}"
+        old = head.oid if ref == current else ""
+        after_head = ref
+    if ref == "HEAD":
+        says = after_head  # `ref` moves it, there is no branch to switch to
+    return GitPart(tuple(index), ref, old, ids[-1], says, after_head), ids
+
+
+def _inverse_commits(state: State, removed: Sequence[Applied], before: dict[str, _File]) -> list[Commit]:
+    """One commit per patch taken out, last one first."""
+    commits = []
+    left = state
+    now = dict(before)
+    for patch in removed:
+        there = {path: _found(file) for path, file in now.items()}
+        one = take_back(left, [(patch.patchset, patch.name)], there.__getitem__)
+        left = State(SCHEMA, state.project, state.way, state.base, "", one.kept)
+        now |= one.files
+        files = {path: (data, _git_mode(perm)) for path, (data, perm) in one.files.items()}
+        if not files:
+            continue
+        trailers = f"Patch-Name: {patch.name}\nPatch-Set: {patch.patchset}\n"
+        said = f"Take out {patch.name}\n\n" + (f"Reverts {patch.commit}\n\n" if patch.commit else "")
+        commits.append(Commit(said + trailers, "", "", files))
+    return commits
+
+
+def _found(file: _File) -> tuple[bytes, int] | None:
+    data, perm = file
+    return None if data is None else (data, perm)
+
+
+def _same_way(target: Target, state: State | None, way: str) -> None:
+    if state is not None and state.way != way:
+        words = {"commits": "as commits: --branch NAME", "staged": "staged: --stage"}
+        raise UserError(
+            "P058",
+            f"patches are applied here already, {words.get(state.way, state.way)}; both ways do not mix",
+            place=target.shown,
+            hints=[f"patches revert --to {target.shown}"],
+        )
+
+
+def _folders(
+    root: Root, state: State | None, before: dict[str, _File], after: dict[str, _File]
+) -> tuple[str, ...]:
+    made = set(state.folders if state is not None else ())
+    for path, (data, _) in after.items():
+        if data is not None and before[path][0] is None:
+            made.update(root.missing_folders(path))
+    return tuple(sorted(made, key=lambda path: (path.count("/"), path)))
+
+
+def _result(target: Target, after: dict[str, _File], way: str) -> str:
+    """The id of the tree as it will be: git's own for a checkout, a digest over paths and blobs otherwise."""
+    if target.checkout is None:
+        blobs = dict(target.tree.blobs())
+        for path, (data, _) in after.items():
+            if data is None:
+                blobs.pop(path, None)
+            else:
+                blobs[path] = blob_id(data)
+        return listing_id(blobs)
+    if way == "commits":
+        head, _ = target.checkout.head()
+        listing = parse_listing(target.checkout.repo.list_tree(head.tree))
+    else:
+        listing = target.checkout.index_listing()
+    for path, (data, perm) in after.items():
+        if data is None:
+            listing.pop(path.encode(), None)
+        else:
+            listing[path.encode()] = (_git_mode(perm).encode(), blob_id(data).encode())
+    return tree_id(listing)
+
+
+def _commit(
+    target: Target,
+    root: Root,
+    before: dict[str, _File],
+    after: dict[str, _File],
+    verb: str,
+    what: Sequence[Step] | Sequence[Applied],
+    old: State | None,
+    new: State | None,
+    part: GitPart | None,
+    progress: Callable[[str], None] | None,
+    drop: tuple[str, ...] = (),
+) -> None:
+    puts = [
+        Put(path, before[path][0], data, before[path][1], perm)
+        for path, (data, perm) in sorted(after.items())
+        if (data, perm) != before[path]
+    ]
+    transact(
+        root,
+        target.store,
+        puts,
+        verb=verb,
+        what=", ".join(dict.fromkeys(entry.name for entry in what)),
+        state_before=encode(old) if old is not None else None,
+        state_after=encode(new) if new is not None else None,
+        drop=drop,
+        git=target.checkout,
+        part=part,
+        step=progress,
+    )
+
+
+def _same_tree(target: Target, result: str, way: str, part: GitPart | None) -> None:
+    """Ask git for the tree it has now. ``UserError`` P044 if it is not the one that was meant."""
+    if target.checkout is None or part is None:
+        return
+    if way == "commits":
+        there = target.checkout.head()[0].tree
+    else:
+        there = target.checkout.index_tree()
+    if there != result:
+        raise UserError(
+            "P044",
+            f"the tree is {there}, not {result} as planned",
+            place=target.shown,
+            hints=[target.checkout.repo.command("status")],
+        )
+
+
+def stands(target: Target, root: Root) -> dict[str, str]:
+    """path -> whether each file of the record is ``applied``, ``as before`` or ``changed`` on the target."""
+    if target.state is None:
+        return {}
+    there = {}
+    for patch in target.state.patches:
+        for change in patch.files:
+            found = root.read(change.path)
+            there[change.path] = blob_id(found[0]) if found is not None else ""
+    return how_it_stands(target.state, there)
