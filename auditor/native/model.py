@@ -51,6 +51,7 @@ class Library(msgspec.Struct, frozen=True, omit_defaults=True):
     built: tuple[Built, ...] = ()
     when: Tri = "true"  # whether the library is built at all
     because: tuple[str, ...] = ()
+    machine: str = ""  # of the host, where an object was read: "x86_64", "aarch64"
 
 
 class Cell(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -45,3 +45,18 @@ class SourceTree(Protocol):
 
     def local_path(self, path: str) -> str | None:
         """Where the file lies on this disk (for clickable links in a terminal), or None."""
+
+
+@runtime_checkable
+class BigFiles(Protocol):
+    """A tree that can hold files which must not be in memory whole: a wheel, a folder, an installed copy."""
+
+    def info(self) -> TreeInfo: ...
+
+    def sizes(self) -> Mapping[str, int]:
+        """path -> size in bytes of every regular file, sorted by path; nothing is read for it."""
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The bytes of one file in pieces. ``UserError`` T006 or T014 where they cannot be had."""
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]: ...

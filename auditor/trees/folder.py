@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import errno
+import hashlib
 import json
 import os
 import stat
@@ -14,10 +16,13 @@ from pathlib import Path
 from auditor.errors import UserError
 from auditor.trees.base import TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
-from auditor.trees.names import blob_id, listing_id, text_path
+from auditor.trees.names import blob_id, blob_id_of, listing_id, text_path
 
 #: Folders that hold no source, wherever they are.
 _SKIPPED = {".git", "__pycache__", ".hg", ".svn", ".patches-state"}
+#: Files up to this size are read in one piece; ids of larger ones (kernel binaries) in a stream, in chunks.
+WHOLE = 16 << 20
+CHUNK = 1 << 20
 
 
 class FilesOnDisk:
@@ -44,9 +49,37 @@ class FilesOnDisk:
     def _describe(self, blobs: Mapping[str, str]) -> TreeInfo:
         raise NotImplementedError
 
-    def _remark(self, name: str, data: bytes) -> str:
-        """A word about a file's bytes that is kept with its id, and comes back in ``_remarks`` by path."""
+    def _expects(self, name: str) -> str:
+        """``sha256=...`` as RECORD writes it, where the file should have these bytes; else nothing.
+
+        Files that do not are remarked upon in ``_remarks``, by path.
+        """
         return ""
+
+    def sizes(self) -> Mapping[str, int]:
+        """path -> size in bytes of every regular file, sorted by path; nothing is read."""
+        found: dict[str, int] = {}
+        for name in self._names():
+            facts = self._stat(name)
+            if facts is not None:
+                path = text_path(name)
+                if path != name:
+                    self._raw[path] = name
+                found[path] = facts.st_size
+        return dict(sorted(found.items()))
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The bytes of one file in pieces of at most 1 MiB, for files nobody should hold whole."""
+        opened = self._open(self._raw.get(path, path))
+        if opened is None:
+            raise UserError("T014", "a file vanished while it was read", place=path, hints=["run it again"])
+        try:
+            while chunk := os.read(opened[0], CHUNK):
+                yield chunk
+        except OSError as error:
+            raise unreadable(path, error) from None
+        finally:
+            os.close(opened[0])
 
     def info(self) -> TreeInfo:
         if self._info is None:
@@ -63,10 +96,10 @@ class FilesOnDisk:
                     continue
                 entry = known.get(name, facts)
                 if entry is None:
-                    data = self._load(name)
-                    if data is None:
+                    identity = self._identify(name, facts.st_size)
+                    if identity is None:
                         continue
-                    entry = known.put(name, facts, blob_id(data), self._remark(name, data))
+                    entry = known.put(name, facts, *identity)
                 path = text_path(name)
                 if path != name:
                     self._raw[path] = name
@@ -108,8 +141,43 @@ class FilesOnDisk:
             return None
         return facts if stat.S_ISREG(facts.st_mode) else None
 
-    def _load(self, name: str) -> bytes | None:
-        """Bytes of a regular file; None if there is none (any more) or it is reached through a link."""
+    def _identify(self, name: str, size: int) -> tuple[str, str] | None:
+        """(content id, remark) of a file; None where :meth:`_load` gives None."""
+        expected = self._expects(name)
+        if size <= WHOLE:
+            data = self._load(name)
+            if data is None:
+                return None
+            return blob_id(data), _remark(expected, hashlib.sha256(data).digest() if expected else b"")
+        opened = self._open(name)
+        if opened is None:
+            return None
+        handle, facts = opened
+        digest = hashlib.sha256()
+        left = facts.st_size
+
+        def pieces() -> Iterator[bytes]:
+            nonlocal left
+            while chunk := os.read(handle, CHUNK):
+                left -= len(chunk)
+                if expected:
+                    digest.update(chunk)
+                yield chunk
+
+        try:
+            found = blob_id_of(facts.st_size, pieces())
+        except OSError as error:
+            raise unreadable(name, error) from None
+        finally:
+            os.close(handle)
+        if left != 0:
+            raise UserError(
+                "T014", "a file was changed while it was read", place=text_path(name), hints=["run it again"]
+            )
+        return found, _remark(expected, digest.digest())
+
+    def _open(self, name: str) -> tuple[int, os.stat_result] | None:
+        """A regular file, opened, and its facts; None if there is none or it is reached through a link."""
         if not self._is_real_folder(name.rpartition("/")[0]):
             return None
         try:
@@ -129,13 +197,26 @@ class FilesOnDisk:
             raise unreadable(name, error) from None
         try:
             facts = os.fstat(handle)
-            if not stat.S_ISREG(facts.st_mode):
-                return None
+        except OSError as error:
+            os.close(handle)
+            raise unreadable(name, error) from None
+        if not stat.S_ISREG(facts.st_mode):
+            os.close(handle)
+            return None
+        return handle, facts
+
+    def _load(self, name: str) -> bytes | None:
+        """Bytes of a regular file; None if there is none (any more) or it is reached through a link."""
+        opened = self._open(name)
+        if opened is None:
+            return None
+        handle, facts = opened
+        try:
             data = os.read(handle, facts.st_size + 1)
             if len(data) == facts.st_size:
                 return data
             parts = [data]  # it grows while we read, or the read was cut at 2 GiB
-            while chunk := os.read(handle, 1 << 20):
+            while chunk := os.read(handle, CHUNK):
                 parts.append(chunk)
             return b"".join(parts)
         except OSError as error:
@@ -154,6 +235,12 @@ class FilesOnDisk:
                 known = False
             self._real_folders[folder] = known
         return known
+
+
+def _remark(expected: str, digest: bytes) -> str:
+    if not expected.startswith("sha256="):
+        return ""
+    return "" if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() == expected[7:] else "changed"
 
 
 class IdMemo:

@@ -116,6 +116,22 @@ class WheelTree:
         for path in paths:
             yield path, self._unpack(self._entries[path])
 
+    def sizes(self) -> Mapping[str, int]:
+        """path -> size in bytes of every file as the directory states it, sorted; nothing is unpacked."""
+        return {path: entry.file_size for path, entry in self._entries.items()}
+
+    def chunks(self, path: str) -> Iterator[bytes]:
+        """The bytes of one file in pieces of at most 1 MiB, for files nobody should hold whole."""
+        entry = self._entries[path]
+        try:
+            with zipfile.ZipFile(self.path) as archive, archive.open(entry) as file:
+                while chunk := file.read(1 << 20):
+                    yield chunk
+        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+            raise self._corrupt(f"{path}: {error}") from None
+        except OSError as error:
+            raise unreadable(str(self.path), error) from None
+
     def local_path(self, path: str) -> str | None:
         return None
 

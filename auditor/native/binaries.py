@@ -1,0 +1,269 @@
+"""Which kernels a wheel of compiled code, or an installed copy, holds for which GPU. No source is needed.
+
+Every shared object of the tree is read in a stream (:mod:`auditor.native.objects`). Operators are known by
+the schemas among its strings; those registered without one by the calls in the tree's own Python, if the
+object holds the name. What a library has for a target follows from the images in it by NVIDIA's rules
+(:mod:`auditor.arch.compat`). Whether a guard in the C++ refuses a target that has code is not to be seen in a
+binary: only the source says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from auditor.arch.compat import CompiledFor, cubin_runs_on, parse_arch, ptx_runs_on
+from auditor.arch.targets import Target
+from auditor.errors import UserError
+from auditor.gates.model import Problem, Tri
+from auditor.native.fatbin import Image
+from auditor.native.model import Built, Cell, Library, Row, Step
+from auditor.native.objects import ObjectFacts, read_object
+from auditor.trees.base import BigFiles
+
+_OBJECT = re.compile(r"\.(?:so(?:\.[\w.]+)?|pyd|dll|dylib)\Z")
+_CALL = re.compile(rb"\btorch\.ops\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
+#: Python files above this size hold no wrappers, bytes.
+_LARGEST_PYTHON = 4 << 20
+
+
+@dataclass(frozen=True)
+class Call:
+    """Where the tree's own Python calls an operator."""
+
+    path: str
+    line: int
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One operator as the objects show it. ``namespace`` is empty where nothing tells it."""
+
+    namespace: str
+    name: str
+    schema: str
+    objects: tuple[str, ...]  # paths in the tree, sorted
+    call: Call | None = None  # the first one
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.namespace}::{self.name}" if self.namespace else self.name
+
+
+@dataclass
+class Binaries:
+    """What was read: the objects by path, their libraries, the operators, and what could not be read."""
+
+    objects: dict[str, ObjectFacts] = field(default_factory=dict)
+    libraries: tuple[Library, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    problems: tuple[Problem, ...] = ()
+
+
+def read_binaries(tree: BigFiles) -> Binaries:
+    """Reads every shared object of a tree. ``UserError`` N020: there is none; T006, T014: the tree's."""
+    sizes = tree.sizes()
+    paths = [path for path in sizes if _OBJECT.search(path.rpartition("/")[2])]
+    if not paths:
+        raise UserError(
+            "N020",
+            "no shared object in it: it holds no compiled kernels",
+            place=tree.info().label if not sizes else next(iter(sizes)),
+            hints=["audit kernels --kernels-wheel FILE, where FILE is the wheel of the compiled kernels"],
+        )
+    calls = _calls(tree, sizes)
+    wanted = frozenset(name for _, name in calls)
+    objects = {path: read_object(path, tree.chunks(path), wanted) for path in paths}
+    operators = _operators(objects, calls)
+    problems = [Problem(path, 0, message) for path, facts in objects.items() for message in facts.problems]
+    return Binaries(
+        objects, tuple(library_of(facts) for facts in objects.values()), operators, tuple(problems)
+    )
+
+
+def library_of(facts: ObjectFacts) -> Library:
+    """The object in the words of the native side. What is not in every part of it is ``unknown``."""
+    units = sum(facts.units.values())
+    counted: dict[tuple[str, str], tuple[int, str]] = {}
+    for image, count in facts.images().items():
+        key = (image.what, image.arch)
+        counted[key] = (counted.get(key, (0, ""))[0] + count, image.doubt)
+    built = []
+    for (what, arch), (count, doubt) in sorted(counted.items(), key=lambda item: _order(*item[0])):
+        because = [doubt] if doubt else []
+        if count < units:
+            because.append(f"in {count} of {units} parts")
+        built.append(Built(what, arch, "unknown" if because else "true", tuple(because)))
+    return Library(
+        _stem(facts.path), output_of(facts.path), facts.path, built=tuple(built), machine=facts.machine
+    )
+
+
+def output_of(path: str) -> str:
+    """The module's path without its suffixes: ``pkg/ops.abi3.so`` is ``pkg/ops``."""
+    folder, slash, _ = path.rpartition("/")
+    return f"{folder}{slash}{_stem(path)}"
+
+
+def rows(binaries: Binaries, targets: Sequence[Target]) -> tuple[Row, ...]:
+    """Operators by name, and what each target gets as far as the objects tell."""
+    per_object = {
+        path: {target.name: object_cell(facts, target) for target in targets}
+        for path, facts in binaries.objects.items()
+    }
+    found = []
+    for operator in binaries.operators:
+        cells = {
+            target.name: _together([per_object[path][target.name] for path in operator.objects])
+            for target in targets
+        }
+        found.append(
+            Row(
+                operator.qualified,
+                "op",
+                operator.objects[0],
+                0,
+                cells,
+                schema=operator.schema,
+                libraries=tuple(output_of(path) for path in operator.objects),
+            )
+        )
+    return tuple(found)
+
+
+def object_cell(facts: ObjectFacts, target: Target) -> Cell:
+    """What a target gets from one object: it runs if every part of the object has an image for it."""
+    name = _stem(facts.path)
+    proof = (Step(f"{name}: {architectures(facts)}", facts.path),)
+    if any(message.startswith("truncated") or "not read" in message for message in facts.problems):
+        return Cell("unknown", f"{name}: not all of it could be read", proof)
+    if not facts.units:
+        return Cell("unknown", f"{name}: no device code in it", proof)
+    tally: dict[Tri, int] = {"true": 0, "false": 0, "unknown": 0}
+    doubts: set[str] = set()
+    for unit, count in facts.units.items():
+        serves, doubt = _serves(unit, target)
+        tally[serves] += count
+        doubts |= doubt
+    units = sum(tally.values())
+    if tally["true"] == units:
+        return Cell("runs", f"{name}: {architectures(facts)}; guards are not to be seen in a binary", proof)
+    if tally["false"] == units:
+        return Cell("not-built", f"{name}: {architectures(facts)}", proof)
+    if tally["unknown"]:
+        return Cell("unknown", f"{name}: {sorted(doubts)[0]}", proof)
+    return Cell("unknown", f"{name}: code for it in {tally['true']} of {units} parts", proof)
+
+
+def architectures(facts: ObjectFacts) -> str:
+    """``80 90a, PTX 90``; or that there is no device code."""
+    found: dict[str, list[str]] = {}
+    for what, arch in sorted({(i.what, i.arch) for i in facts.images()}, key=lambda key: _order(*key)):
+        found.setdefault(what, []).append(arch)
+    parts = [" ".join(found.pop("cubin", ()))]
+    parts += [f"{'PTX' if what == 'ptx' else what} {' '.join(archs)}" for what, archs in found.items()]
+    return ", ".join(part for part in parts if part) or "no device code"
+
+
+def _serves(unit: frozenset[Image], target: Target) -> tuple[Tri, set[str]]:
+    doubts: set[str] = set()
+    for image in unit:
+        if image.what not in ("cubin", "ptx"):
+            doubts.add(f"it holds an image of {image.what}, which is not known")
+            continue
+        built = parse_arch(image.arch)
+        runs = cubin_runs_on if image.what == "cubin" else ptx_runs_on
+        if not runs(built, target):
+            continue  # no suffix makes code run where plain code does not
+        if not image.doubt or runs(CompiledFor(built.capability, "a"), target):
+            return "true", set()
+        doubts.add(image.doubt)
+    return ("unknown" if doubts else "false"), doubts
+
+
+def _together(cells: Sequence[Cell]) -> Cell:
+    """An operator that several objects register: which one is loaded is not to be seen here."""
+    if len({cell.outcome for cell in cells}) == 1:
+        return Cell(cells[0].outcome, cells[0].reason, tuple(step for cell in cells for step in cell.proof))
+    said = "; ".join(f"{cell.reason.split(':')[0]} {cell.outcome}" for cell in cells)
+    return Cell(
+        "unknown",
+        f"it depends on which library is loaded: {said}",
+        tuple(step for cell in cells for step in cell.proof),
+    )
+
+
+def _calls(tree: BigFiles, sizes: Mapping[str, int]) -> dict[tuple[str, str], Call]:
+    """(namespace, operator) -> its first call in the tree's Python."""
+    found: dict[tuple[str, str], Call] = {}
+    for path, size in sizes.items():
+        if not path.endswith(".py") or size > _LARGEST_PYTHON:
+            continue
+        data = b"".join(tree.chunks(path))
+        for match in _CALL.finditer(data):
+            key = (match[1].decode(), match[2].decode())
+            if key not in found:
+                found[key] = Call(path, data.count(b"\n", 0, match.start()) + 1)
+    return found
+
+
+def _operators(
+    objects: Mapping[str, ObjectFacts], calls: Mapping[tuple[str, str], Call]
+) -> tuple[Operator, ...]:
+    namespaces: dict[str, set[str]] = {}
+    for namespace, name in calls:
+        namespaces.setdefault(name, set()).add(namespace)
+    where: dict[tuple[str, str], set[str]] = {}
+    schemas: dict[tuple[str, str], set[str]] = {}
+    for path, facts in objects.items():
+        own = _own_namespace(facts, namespaces)
+        for schema, name in facts.schemas.items():
+            namespace, colons, bare = name.rpartition("::")
+            known = namespaces.get(bare, set())
+            if not colons:
+                namespace = next(iter(known)) if len(known) == 1 else own
+            where.setdefault((namespace, bare), set()).add(path)
+            schemas.setdefault((namespace, bare), set()).add(schema)
+    with_schema = {name for _, name in where}
+    for path, facts in objects.items():
+        # A name alone proves no registration; but it is called, no schema has it, and this object knows it.
+        if not facts.schemas:
+            continue
+        own = _own_namespace(facts, namespaces)
+        for name in facts.names - with_schema:
+            if own and own in namespaces.get(name, ()):
+                where.setdefault((own, name), set()).add(path)
+    return tuple(
+        Operator(
+            key[0],
+            key[1],
+            min(schemas.get(key, {""})),
+            tuple(sorted(paths)),
+            calls.get(key),
+        )
+        for key, paths in sorted(where.items())
+    )
+
+
+def _own_namespace(facts: ObjectFacts, namespaces: Mapping[str, set[str]]) -> str:
+    """The namespace through which the tree's Python calls this object's operators, where there is just one.
+
+    It is not to be seen in the object itself: compilers fold so short a string into the code.
+    """
+    called = {
+        namespace
+        for name in facts.schemas.values()
+        if "::" not in name
+        for namespace in namespaces.get(name, ())
+    }
+    return next(iter(called)) if len(called) == 1 else ""
+
+
+def _order(what: str, arch: str) -> tuple[str, int, str]:
+    digits = arch.rstrip("af")
+    return what, int(digits) if digits.isdigit() else 0, arch
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].split(".")[0]
