@@ -34,10 +34,12 @@ class Built(msgspec.Struct, frozen=True, omit_defaults=True):
     """One piece of code a library is compiled to. ``arch`` as NVIDIA writes it: ``90a``, ``120``."""
 
     what: str  # cubin | ptx
-    arch: str
+    arch: str  # "" where a flag does not say which
     when: Tri = "true"  # whether it is compiled under the assumptions
     because: tuple[str, ...] = ()  # for unknown: what it hangs on; else the conditions it came through
     line: int = 0  # of the flag
+    path: str = ""  # of the file with the flag
+    machines: tuple[str, ...] = ()  # those it is compiled on; () where the machine does not matter
 
 
 class Library(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -1,0 +1,312 @@
+"""C++ and CUDA text without its comments, and with its preprocessor conditions decided, three-valued.
+
+Lines stay where they are: what is left out becomes blank, so that a place in the result is a place in the file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+_NOISE = re.compile(
+    r"//(?:\\\n|[^\n])*|/\*.*?(?:\*/|\Z)|\bu?8?R\"(\w{0,16})\(.*?\)\1\""
+    r"|\"(?:\\.|[^\"\\\n])*\"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n]){1,8}'",
+    re.DOTALL,
+)
+_DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
+_TOKEN = re.compile(
+    r"\s*(?:(defined)\b|(0[xX][0-9a-fA-F']+|\d[\d']*)[uUlL]*|([A-Za-z_]\w*)|(&&|\|\||[=!<>]=|<<|>>|[-+*/%!<>()?:,&|^~]))"
+)
+
+
+def _blank(match: re.Match[str]) -> str:
+    text = match[0]
+    if text[0] != "/":
+        return text
+    return " " + "\n" * text.count("\n")
+
+
+def without_comments(text: str) -> str:
+    """The text with each comment as one blank (and its line ends)."""
+    return _NOISE.sub(_blank, text)
+
+
+def _hollow(match: re.Match[str]) -> str:
+    text = match[0]
+    if text[0] == "/" or len(text) < 2:
+        return " " * len(text) if "\n" not in text else re.sub(r"[^\n]", " ", text)
+    inner = re.sub(r"[^\n]", "_", text[1:-1]) if "\n" in text else "_" * (len(text) - 2)
+    return text[0] + inner + text[-1]
+
+
+def hollowed(text: str) -> str:
+    """The text with comments and the inside of strings made harmless; every position stays."""
+    return _NOISE.sub(_hollow, text)
+
+
+class Number(NamedTuple):
+    """The value of a preprocessor expression; ``value`` None is unknown, for the reasons of ``why``."""
+
+    value: int | None
+    why: tuple[str, ...] = ()
+
+
+class Unsure(NamedTuple):
+    """A condition that could not be decided."""
+
+    line: int
+    text: str
+    why: tuple[str, ...]
+
+
+class Prepared(NamedTuple):
+    """Text with its conditions decided. ``unsure``: those that could not be; ``defines``: of this file."""
+
+    text: str
+    unsure: tuple[Unsure, ...]
+    defines: dict[str, tuple[str, int]]
+
+
+#: Gives a macro: None where it is not defined, text where it is, a Number without value where nobody knows.
+Lookup = Callable[[str], "str | Number | None"]
+
+
+class Expression:
+    """Evaluates one ``#if`` expression with Kleene logic."""
+
+    def __init__(self, text: str, lookup: Lookup) -> None:
+        self.tokens = [m for m in _TOKEN.finditer(text.replace("\\\n", " "))]
+        covered = sum(len(m[0]) for m in self.tokens)
+        self.bad = covered < len(text.replace("\\\n", " ").rstrip())
+        self.lookup = lookup
+        self.at = 0
+        self.depth = 0
+
+    def value(self) -> Number:
+        """The value of the whole, unknown for text that is no expression."""
+        if self.bad or not self.tokens:
+            return Number(None, ("an expression that cannot be read",))
+        try:
+            result = self._ternary()
+        except (RecursionError, ZeroDivisionError):
+            return Number(None, ("an expression that cannot be read",))
+        if self.at < len(self.tokens):
+            return Number(None, ("an expression that cannot be read",))
+        return result
+
+    def _peek(self) -> str:
+        return self.tokens[self.at][0].strip() if self.at < len(self.tokens) else ""
+
+    def _ternary(self) -> Number:
+        self.depth += 1
+        if self.depth > 60:
+            raise RecursionError
+        condition = self._binary(0)
+        if self._peek() == "?":
+            self.at += 1
+            yes = self._ternary()
+            if self._peek() == ":":
+                self.at += 1
+            no = self._ternary()
+            condition = condition if condition.value is None else yes if condition.value else no
+        self.depth -= 1
+        return condition
+
+    _LEVELS = (
+        ("||",),
+        ("&&",),
+        ("|",),
+        ("^",),
+        ("&",),
+        ("==", "!="),
+        ("<", ">", "<=", ">="),
+        ("<<", ">>"),
+        ("+", "-"),
+        ("*", "/", "%"),
+    )
+
+    def _binary(self, level: int) -> Number:
+        if level == len(self._LEVELS):
+            return self._unary()
+        left = self._binary(level + 1)
+        while self._peek() in self._LEVELS[level]:
+            operator = self._peek()
+            self.at += 1
+            left = _apply(operator, left, self._binary(level + 1))
+        return left
+
+    def _unary(self) -> Number:
+        word = self._peek()
+        if word in ("!", "-", "+", "~"):
+            self.at += 1
+            value, why = self._unary()
+            if value is None:
+                return Number(None, why)
+            return Number({"!": int(not value), "-": -value, "+": value, "~": ~value}[word])
+        if word == "(":
+            self.at += 1
+            inside = self._ternary()
+            if self._peek() == ")":
+                self.at += 1
+            return inside
+        if self.at >= len(self.tokens):
+            return Number(None, ("an expression that cannot be read",))
+        token = self.tokens[self.at]
+        self.at += 1
+        if token[1]:
+            return self._defined()
+        if token[2]:
+            digits = token[2].replace("'", "")
+            return Number(int(digits, 16 if digits[:2].lower() == "0x" else 10))
+        if token[3]:
+            return self._macro(token[3])
+        return Number(None, ("an expression that cannot be read",))
+
+    def _defined(self) -> Number:
+        bracket = self._peek() == "("
+        self.at += bracket
+        name = self._peek()
+        self.at += 1
+        if bracket and self._peek() == ")":
+            self.at += 1
+        found = self.lookup(name)
+        if isinstance(found, Number):
+            return Number(None, found.why) if found.value is None else Number(1)
+        return Number(int(found is not None))
+
+    def _macro(self, name: str) -> Number:
+        if name in ("true", "false"):
+            return Number(int(name == "true"))
+        if self._peek() == "(":  # a function-like macro, __has_include and the like
+            depth = 0
+            while self.at < len(self.tokens):
+                depth += {"(": 1, ")": -1}.get(self._peek(), 0)
+                self.at += 1
+                if depth == 0:
+                    break
+            return Number(None, (f"{name}(…)",))
+        found = self.lookup(name)
+        if isinstance(found, Number):
+            return found
+        if found is None:
+            return Number(0)
+        text = found.strip().strip("()")
+        if re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)[uUlL]*", text):
+            digits = text.rstrip("uUlL")
+            return Number(int(digits, 16 if digits[:2].lower() == "0x" else 10))
+        return Number(None, (f"{name} is {text or 'empty'}"[:80],))
+
+
+def _apply(operator: str, a: Number, b: Number) -> Number:
+    x, y = a.value, b.value
+    if operator == "&&":
+        if x == 0 or y == 0:
+            return Number(0)
+        if x is None or y is None:
+            return Number(None, (*a.why, *b.why))
+        return Number(1)
+    if operator == "||":
+        if x or y:
+            return Number(1)
+        if x is None or y is None:
+            return Number(None, (*a.why, *b.why))
+        return Number(0)
+    if x is None or y is None:
+        return Number(None, (*a.why, *b.why))
+    if operator in ("<<", ">>") and not 0 <= y < 64:
+        return Number(None, ("a shift too far",))
+    table: dict[str, Callable[[], int]] = {
+        "==": lambda: x == y,
+        "!=": lambda: x != y,
+        "<": lambda: x < y,
+        ">": lambda: x > y,
+        "<=": lambda: x <= y,
+        ">=": lambda: x >= y,
+        "+": lambda: x + y,
+        "-": lambda: x - y,
+        "*": lambda: x * y,
+        "/": lambda: x // y,
+        "%": lambda: x % y,
+        "&": lambda: x & y,
+        "|": lambda: x | y,
+        "^": lambda: x ^ y,
+        "<<": lambda: x << y,
+        ">>": lambda: x >> y,
+    }
+    return Number(int(table[operator]()))
+
+
+def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -> Prepared:
+    """Blank every line that the compiler would leave out, and all directives.
+
+    ``text`` has no comments. An undecided condition keeps its first part, or what ``choices`` says for its
+    line (True: the first part).
+    """
+    if "#" not in text:
+        return Prepared(text, (), {})
+    unsure: list[Unsure] = []
+    defines: dict[str, tuple[str, int]] = {}
+    removed: set[str] = set()
+
+    def macro(name: str) -> str | Number | None:
+        if name in defines:
+            return defines[name][0]
+        return None if name in removed else lookup(name)
+
+    out: list[str] = []
+    # Per open #if: is the part around it kept, is this part kept, was one of its parts kept already.
+    stack: list[list[bool]] = []
+    at = 0
+    line = 1
+
+    def keep() -> bool:
+        return not stack or stack[-1][1]
+
+    def decide(expression: str, where: int) -> bool:
+        value, why = Expression(expression, macro).value()
+        if value is not None:
+            return bool(value)
+        chosen = (choices or {}).get(where, True)
+        unsure.append(Unsure(where, " ".join(expression.split())[:200], why))
+        return chosen
+
+    for match in _DIRECTIVE.finditer(text):
+        part = text[at : match.start()]
+        out.append(part if keep() else "\n" * part.count("\n"))
+        line += part.count("\n")
+        word, rest = match[1], match[2]
+        if word in ("if", "ifdef", "ifndef"):
+            outer = keep()
+            value = False
+            if outer:
+                name = rest.split()[0] if rest.split() else ""
+                shown = {"if": rest, "ifdef": f"defined({name})", "ifndef": f"!defined({name})"}[word]
+                value = decide(shown, line)
+            stack.append([outer, outer and value, value])
+        elif word in ("elif", "elifdef", "elifndef") and stack:
+            outer, _kept, done = stack[-1]
+            name = rest.split()[0] if rest.split() else ""
+            shown = {"elif": rest, "elifdef": f"defined({name})", "elifndef": f"!defined({name})"}[word]
+            value = outer and not done and decide(shown, line)
+            stack[-1] = [outer, value, done or value]
+        elif word == "else" and stack:
+            outer, _kept, done = stack[-1]
+            stack[-1] = [outer, outer and not done, True]
+        elif word == "endif" and stack:
+            stack.pop()
+        elif word == "define" and keep():
+            name = re.match(r"\s*([A-Za-z_]\w*)(\([^)]*\))?", rest)
+            if name:
+                body = rest[name.end() :].replace("\\\n", "\n").strip()
+                defines[name[1]] = (body, line)
+        elif word == "undef" and keep():
+            for name in rest.split()[:1]:
+                defines.pop(name, None)
+                removed.add(name)
+        newlines = match[0].count("\n")
+        out.append("\n" * newlines)
+        line += newlines
+        at = match.end()
+    out.append(text[at:] if keep() else "\n" * text[at:].count("\n"))
+    return Prepared("".join(out), tuple(unsure), defines)
