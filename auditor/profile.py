@@ -160,6 +160,44 @@ class KernelRegistry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ] = ()  # functions that answer None where no plug-in for another device is installed
 
 
+class NativeBuild(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A CMake build of kernels. Paths are from the top of a repository."""
+
+    folder: str  # with CMakeLists.txt
+    python: str = ""  # folder above the Python package that loads the libraries
+    package: str = ""  # that package's import name
+
+
+class CudaMacro(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A macro of a header outside the tree that is defined from some CUDA version on."""
+
+    cuda: str
+    source: str
+
+
+class KernelTag(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """On which targets a kernel with an architecture tag is more than an empty body.
+
+    ``unknown`` lists targets for which that hangs on the version of the library with the tag. ``or_newer``
+    says that any newer capability will do as well.
+    """
+
+    runs: tuple[str, ...]
+    source: str
+    unknown: tuple[str, ...] = ()
+    or_newer: bool = False
+
+
+class Native(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What is specific to the project's compiled kernels."""
+
+    builds: tuple[NativeBuild, ...] = ()
+    macros: dict[str, CudaMacro] = {}
+    outside: tuple[str, ...] = ()  # patterns of macros that come from headers outside the tree
+    tags: dict[str, KernelTag] = {}
+    tag_namespaces: tuple[str, ...] = ()  # what stands before a tag: "cutlass::arch"
+
+
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """One audited project. All paths are below a source root (``sglang/srt/...``)."""
 
@@ -180,6 +218,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     models: Models | None = None
     registries: tuple[Symbol, ...] = ()
     kernel_registries: tuple[KernelRegistry, ...] = ()
+    native: Native = Native()
     start: Start | None = None
 
     def root_of(self, paths: Iterable[str]) -> str | None:
@@ -270,7 +309,7 @@ def read_profile(path: Path, shown: str, *, memo: MutableMapping[bytes, bytes] |
     if memo is not None:
         import hashlib
 
-        key = b"profile/2 " + hashlib.sha256(raw).hexdigest().encode()
+        key = b"profile/3 " + hashlib.sha256(raw).hexdigest().encode()
         kept = memo.get(key)
         if kept is not None:
             try:

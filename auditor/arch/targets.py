@@ -40,6 +40,7 @@ class Target:
     cards: tuple[str, ...] = field(compare=False)  # examples, not all
     limits: dict[str, Fact] = field(compare=False, repr=False)  # every number below, with its source
     features: dict[str, Fact] = field(compare=False, repr=False)
+    machine: str = field(default="x86_64", compare=False)  # processor of the machines that it is found in
 
     @property
     def major(self) -> int:
@@ -93,9 +94,16 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True):
     limits: dict[str, int]
 
 
+class _Machines(msgspec.Struct, forbid_unknown_fields=True):
+    default: str
+    on: dict[str, str]  # target -> the one processor that it comes with
+    source: str
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     note: str
     sources: dict[str, str]
+    machines: _Machines
     limits: dict[str, _Limit]
     features: dict[str, _Feature]
     targets: list[_Row]
@@ -138,6 +146,7 @@ def _targets() -> dict[str, Target]:
             cards=row.cards,
             limits=limits,
             features=features,
+            machine=data.machines.on.get(row.name, data.machines.default),
         )
     return out
 

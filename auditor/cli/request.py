@@ -139,6 +139,7 @@ _ASSUMABLE = (
     (re.compile(r"cuda"), re.compile(r"\d+\.\d+"), "cuda=12.8"),
     (re.compile(r"machine"), re.compile(r"\w+"), "machine=aarch64"),
     (re.compile(r"model"), re.compile(r"\w+"), "model=CLASS"),
+    (re.compile(r"cmake\.[A-Za-z_]\w*"), re.compile(r".*", re.DOTALL), "cmake.NAME=ON"),
     (re.compile(r"env\.[A-Za-z_]\w*"), re.compile(r".*", re.DOTALL), "env.NAME=1"),
     (re.compile(r"arg\.[A-Za-z_]\w*"), re.compile(r".*", re.DOTALL), "arg.NAME=auto"),
     (
@@ -163,9 +164,8 @@ def assumption_value(text: str) -> tuple[str, str]:
             right = example.replace("NAME", key.partition(".")[2])
             fact = f"{key} cannot be {value!r}" if value else f"{key} needs a value"
             raise UserError("U007", fact, place=f"--assume {text}", hints=[f"--assume {right}"])
-    fact = (
-        f"nothing is assumed under the name {key!r}; known are cuda, machine, model, arg.…, dep.… and env.…"
-    )
+    names = "cuda, machine, model, arg.…, cmake.…, dep.… and env.…"
+    fact = f"nothing is assumed under the name {key!r}; known are {names}"
     raise UserError("U007", fact, place=f"--assume {text}", hints=_meant(key, value))
 
 
@@ -176,14 +176,16 @@ def _meant(key: str, value: str) -> list[str]:
 
     family, dot, name = key.partition(".")
     name = name.lstrip("-").replace("-", "_")
-    near = get_close_matches(family, ("env", "arg", "dep") if dot else ("cuda", "machine", "model"), 1)
+    near = get_close_matches(
+        family, ("env", "arg", "dep", "cmake") if dot else ("cuda", "machine", "model"), 1
+    )
     if near and (name or not dot):
         return [shlex.join(["--assume", f"{near[0]}{dot}{name}={value}"])]
     if re.fullmatch(r"[A-Z][A-Z0-9_]+", key):
         return [shlex.join(["--assume", f"env.{key}={value}"])]
     if not dot and (name := key.lstrip("-").replace("-", "_")).isidentifier():
         return [shlex.join(["--assume", f"arg.{name}={value}"])]
-    return [f"--assume {example}" for _, _, example in _ASSUMABLE[3:]]
+    return [f"--assume {example}" for _, _, example in _ASSUMABLE[4:]]
 
 
 def build(words: dict[str, Any]) -> Request:

@@ -67,6 +67,9 @@ AUDIT = Program(
             "what each arch helper of the tree means on every target",
             "auditor.cli.audit_predicates:predicates",
         ),
+        "kernels": Verb(
+            "which compiled kernels each target has, and why not", "auditor.cli.audit_kernels:kernels"
+        ),
         "targets": Verb("which GPUs are known and what each can do", "auditor.cli.audit_targets:targets"),
         "query": Verb("named patterns: list, show, new, test, lint", "auditor.cli.audit_query:query"),
         "cache": Verb("what is cached and where: info, clear", "auditor.cli.audit_cache:cache"),

@@ -13,7 +13,7 @@ from auditor.cli.request import assumption_value, targets_value, verdicts_value
 from auditor.data import data_root
 
 #: Families of assumptions that can be completed; the names behind them depend on the tree.
-ASSUMPTIONS = ("arg.", "cuda=", "dep.", "env.", "machine=", "model=")
+ASSUMPTIONS = ("arg.", "cmake.", "cuda=", "dep.", "env.", "machine=", "model=")
 
 
 def _starting(words: Iterable[str], incomplete: str) -> list[Item]:

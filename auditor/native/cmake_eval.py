@@ -240,7 +240,9 @@ class Evaluator:
         if command.name == "while":
             truth = self.truth(command.args)
             if truth.value != "false":
-                self._split([command], unknown("while"), f"while {_shown(command.args)} ({self.path}:{command.line})")
+                self._split(
+                    [command], unknown("while"), f"while {_shown(command.args)} ({self.path}:{command.line})"
+                )
             return
         args = self.expanded(command.args)
         if not args:
@@ -266,7 +268,9 @@ class Evaluator:
             if item.when == "unknown":
                 self.env[name] = (item._replace(when="true"),)
                 once = Command("if", [], command.line, command.body)
-                self._split([once], Truth("unknown", item.because), f"foreach {name} ({self.path}:{command.line})")
+                self._split(
+                    [once], Truth("unknown", item.because), f"foreach {name} ({self.path}:{command.line})"
+                )
             else:
                 self.env[name] = (item,)
                 self._block(command.body)
@@ -283,7 +287,7 @@ class Evaluator:
         if scoped:
             self.env = dict(outer)
             self.parent = outer
-        bound = {name: (args[i],) if i < len(args) else () for i, name in enumerate(names)}
+        bound: dict[str, Value] = {name: (args[i],) if i < len(args) else () for i, name in enumerate(names)}
         bound |= {"ARGV": tuple(args), "ARGN": tuple(args[len(names) :])}
         bound |= {f"ARGV{i}": (item,) for i, item in enumerate(args[:20])}
         bound["ARGC"] = (Item(str(len(args)), self.path, command.line),)
@@ -381,7 +385,9 @@ class Evaluator:
         if not self.doubt:
             return list(items)
         return [
-            item._replace(when="unknown", because=merged(self.doubt, item.because if item.when == "unknown" else ()))
+            item._replace(
+                when="unknown", because=merged(self.doubt, item.because if item.when == "unknown" else ())
+            )
             for item in items
         ]
 
@@ -452,7 +458,9 @@ def _joined(ends: list[dict[str, Value]], reason: str) -> dict[str, Value]:
             continue
         joined = union([value or () for value in values], reason)
         if not joined or (len(have) < len(values)):
-            joined = tuple(item._replace(when="unknown", because=merged(item.because, (reason,))) for item in joined)
+            joined = tuple(
+                item._replace(when="unknown", because=merged(item.because, (reason,))) for item in joined
+            )
         out[name] = joined
     return out
 
@@ -492,7 +500,9 @@ def _set(run: Evaluator, command: Command, args: list[Item]) -> None:
         run.env[name] = tuple(values[:MAX_ITEMS])
     else:
         # What the caller's environment adds is nothing; said once in the documentation.
-        run.env[name] = tuple(item._replace(text=item.text.replace("${CMAKE_CUDA_FLAGS}", "")) for item in values)
+        run.env[name] = tuple(
+            item._replace(text=item.text.replace("${CMAKE_CUDA_FLAGS}", "")) for item in values
+        )
 
 
 def _unset(run: Evaluator, command: Command, args: list[Item]) -> None:
@@ -576,7 +586,9 @@ def _include(run: Evaluator, command: Command, args: list[Item]) -> None:
     if path is not None and path in run.paths:
         run._file(path)
     elif args[0].text.startswith(TOP) or "/" in args[0].text:
-        run.problem(command.line, f"includes a file that is not in this tree: {args[0].text.removeprefix(TOP)}")
+        run.problem(
+            command.line, f"includes a file that is not in this tree: {args[0].text.removeprefix(TOP)}"
+        )
 
 
 def _add_subdirectory(run: Evaluator, command: Command, args: list[Item]) -> None:
@@ -607,7 +619,11 @@ def _file_command(run: Evaluator, command: Command, args: list[Item]) -> None:
             continue
         pattern = run.tree_path(item.text)
         if pattern is None:
-            found.append(item._replace(open=merged(item.open, (f"files outside the tree ({run.path}:{command.line})",))))
+            found.append(
+                item._replace(
+                    open=merged(item.open, (f"files outside the tree ({run.path}:{command.line})",))
+                )
+            )
             continue
         deep = verb == "GLOB_RECURSE"
         folder = posixpath.dirname(pattern)
@@ -624,7 +640,17 @@ def _globbed(path: str, pattern: str, deep: bool) -> bool:
     return path.count("/") == pattern.count("/") and fnmatchcase(path, pattern)
 
 
-_KINDS = {"STATIC", "SHARED", "MODULE", "OBJECT", "INTERFACE", "EXCLUDE_FROM_ALL", "WITH_SOABI", "THIN_LTO", "OPT_SIZE"}
+_KINDS = {
+    "STATIC",
+    "SHARED",
+    "MODULE",
+    "OBJECT",
+    "INTERFACE",
+    "EXCLUDE_FROM_ALL",
+    "WITH_SOABI",
+    "THIN_LTO",
+    "OPT_SIZE",
+}
 _KINDS |= {"NO_EXTRAS", "NB_STATIC", "STABLE_ABI", "LTO", "SYSTEM", "UNKNOWN", "IMPORTED", "GLOBAL"}
 
 
@@ -738,7 +764,10 @@ def _install(run: Evaluator, command: Command, args: list[Item]) -> None:
     words = [item.text for item in args]
     if words[:1] != ["TARGETS"]:
         return
-    at = next((i for i, word in enumerate(words) if i and word in ("LIBRARY", "DESTINATION", "RUNTIME", "ARCHIVE")), None)
+    at = next(
+        (i for i, word in enumerate(words) if i and word in ("LIBRARY", "DESTINATION", "RUNTIME", "ARCHIVE")),
+        None,
+    )
     if at is None or "DESTINATION" not in words:
         return
     start = words.index("LIBRARY") if "LIBRARY" in words else 0

@@ -15,7 +15,7 @@ _SEP = "\x1e"
 
 
 def expressions(value: Value, language: str) -> Value:
-    """The items with generator expressions evaluated for one source language; what is unknown stays, marked."""
+    """The items with generator expressions evaluated for one language; what is unknown stays, marked."""
     if not any("$<" in item.text for item in value):
         return value
     starts: list[int] = []
@@ -171,7 +171,7 @@ def built_by_flags(value: Value) -> list[Built]:
 
 
 def built_by_property(value: Value) -> list[Built]:
-    """What CUDA_ARCHITECTURES builds: ``90`` is a cubin and its PTX, ``90-real`` and ``90-virtual`` one of both."""
+    """What CUDA_ARCHITECTURES builds: ``90`` is cubin and PTX, ``90-real`` and ``90-virtual`` one of them."""
     out: list[Built] = []
     for item in value:
         match = _NAMED.fullmatch(item.text.strip())

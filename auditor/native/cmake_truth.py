@@ -41,7 +41,17 @@ _NUMBERS: dict[str, Callable[[float, float], bool]] = {
     "GREATER_EQUAL": lambda a, b: a >= b,
 }
 _BINARY = {*_VERSIONS, *_STRINGS, *_NUMBERS, "MATCHES", "IN_LIST", "IS_NEWER_THAN"}
-_UNARY = ("DEFINED", "TARGET", "COMMAND", "POLICY", "EXISTS", "IS_DIRECTORY", "IS_ABSOLUTE", "TEST", "IS_SYMLINK")
+_UNARY = (
+    "DEFINED",
+    "TARGET",
+    "COMMAND",
+    "POLICY",
+    "EXISTS",
+    "IS_DIRECTORY",
+    "IS_ABSOLUTE",
+    "TEST",
+    "IS_SYMLINK",
+)
 
 
 def negated(truth: Truth) -> Truth:

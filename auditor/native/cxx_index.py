@@ -15,11 +15,29 @@ from auditor.native.cxx_text import Lookup, Prepared, hollowed, prepare, without
 
 _BRACKETS = re.compile(r"[(){}]")
 _TAIL = re.compile(r"\)\s*(?:(?:const|noexcept|override|final|mutable|volatile|&&?)\s*)*(?:->[^;{}()]*)?\Z")
-_NAME = re.compile(r"((?:[A-Za-z_]\w*\s*(?:<[^;{}()]*>)?\s*::\s*)*)(operator\s*[^\s\w(]+|~?[A-Za-z_]\w*)\s*(?:<[^;{}()]*>\s*)?\Z")
-_TYPE = re.compile(r"\b(?:struct|class|union)\s+(?:[A-Z_]+\([^()]*\)\s*|alignas\([^()]*\)\s*|\[\[.*?\]\]\s*)*([A-Za-z_]\w*)[^;{}()=]*\Z")
+_NAME = re.compile(
+    r"((?:[A-Za-z_]\w*\s*(?:<[^;{}()]*>)?\s*::\s*)*)(operator\s*[^\s\w(]+|~?[A-Za-z_]\w*)\s*(?:<[^;{}()]*>\s*)?\Z"
+)
+_TYPE = re.compile(
+    r"\b(?:struct|class|union)\s+(?:[A-Z_]+\([^()]*\)\s*|alignas\([^()]*\)\s*|\[\[.*?\]\]\s*)*([A-Za-z_]\w*)[^;{}()=]*\Z"
+)
 _SPACE = re.compile(r"(?:\bnamespace\b[^;{}()]*|\bextern\s+\"[^\"]*\"\s*)\Z")
 _USING = re.compile(r"\busing\s+([A-Za-z_]\w*)\s*=\s*([^;]+);")
-_NOT_NAMES = {"if", "for", "while", "switch", "catch", "return", "sizeof", "decltype", "constexpr", "alignas", "requires", "else", "do"}
+_NOT_NAMES = {
+    "if",
+    "for",
+    "while",
+    "switch",
+    "catch",
+    "return",
+    "sizeof",
+    "decltype",
+    "constexpr",
+    "alignas",
+    "requires",
+    "else",
+    "do",
+}
 
 
 class Definition(NamedTuple):
@@ -140,7 +158,11 @@ def _opened(code: str, at: int, pairs: dict[int, int]) -> tuple[str, str, int, s
         name = _NAME.search(code, max(0, opened - 300), opened)
         if name is None or name[2] in _NOT_NAMES:
             return "other", "", 0, ""
-        head_start = max(code.rfind(";", 0, name.start()), code.rfind("}", 0, name.start()), code.rfind("{", 0, name.start()))
+        head_start = max(
+            code.rfind(";", 0, name.start()),
+            code.rfind("}", 0, name.start()),
+            code.rfind("{", 0, name.start()),
+        )
         head = " ".join(code[max(head_start + 1, name.start() - 600) : name.start()].split())
         qualifier = re.sub(r"<[^;{}()]*>|\s+", "", name[1])
         return "function", qualifier + name[2], opened, head

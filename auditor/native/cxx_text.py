@@ -1,6 +1,6 @@
 """C++ and CUDA text without its comments, and with its preprocessor conditions decided, three-valued.
 
-Lines stay where they are: what is left out becomes blank, so that a place in the result is a place in the file.
+Lines stay where they are: what is left out becomes blank, so a place in the result is a place in the file.
 """
 
 from __future__ import annotations

@@ -119,3 +119,4 @@ class Availability(msgspec.Struct, frozen=True):
     packages: tuple[Package, ...]
     problems: tuple[Problem, ...]
     stats: dict[str, int]
+    unread: tuple[Problem, ...] = ()  # what is there and was left out, with the reason

@@ -1,0 +1,372 @@
+"""The map of operators and targets: what each target gets, with the chain that proves it.
+
+``availability`` assembles; each kind of row comes from a function of its own, so that other kinds can be
+added beside the operators that are read from source.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import msgspec
+
+from auditor import __version__
+from auditor.arch import Target, cubin_runs_on, load_targets, parse_arch, parse_targets, ptx_runs_on
+from auditor.errors import UserError
+from auditor.gates.cache import tree_facts
+from auditor.gates.model import Problem
+from auditor.native.cmake_values import merged
+from auditor.native.cxx_guards import Guards
+from auditor.native.cxx_ops import MARK, Registration, registrations
+from auditor.native.cxx_text import prepare
+from auditor.native.model import OUTCOMES, Availability, Built, Cell, Library, Row, Step
+from auditor.native.source import SUFFIXES, NativeSource, Part, native_sources
+from auditor.native.source_loader import Pick, picks, same_name
+from auditor.native.source_macros import Macros
+from auditor.profile import Profile, load_profile
+from auditor.trees.base import SourceTree
+
+SCHEMA_VERSION = "1.0"
+DEFAULT_CUDA = "13.0"
+_RANK = {outcome: rank for rank, outcome in enumerate(OUTCOMES)}
+
+
+class KernelOptions(msgspec.Struct, frozen=True):
+    """What to map. ``assumptions``: ``cuda``, ``machine``, and ``cmake.NAME`` for options of the build."""
+
+    targets: tuple[str, ...]
+    assumptions: dict[str, str] = {}
+    project: str = "sglang"
+    profile: Profile | None = None
+
+
+@dataclass
+class World:
+    """What a map is made for: the tree, the targets with their machines, the assumptions."""
+
+    tree: SourceTree
+    profile: Profile
+    targets: dict[str, Target]
+    assumptions: dict[str, str]
+    cuda: str
+    machines: dict[str, str]  # target -> processor
+    problems: list[Problem] = field(default_factory=list)
+    unread: list[Problem] = field(default_factory=list)
+
+
+def world_of(tree: SourceTree, options: KernelOptions) -> World:
+    """The targets and assumptions of a map. UserError E001 for an unknown target."""
+    known = load_targets()
+    for name in options.targets:
+        if name not in known:
+            parse_targets(name)
+    profile = options.profile or load_profile(options.project)
+    given = dict(options.assumptions)
+    machine = given.get("machine")
+    machines = {name: machine or known[name].machine for name in options.targets}
+    chosen = {name: known[name] for name in options.targets}
+    return World(tree, profile, chosen, given, given.get("cuda", DEFAULT_CUDA), machines)
+
+
+def availability(tree: SourceTree, options: KernelOptions) -> Availability:
+    """The map of a tree. UserError N001 for a tree without native sources."""
+    world = world_of(tree, options)
+    sources = native_of(world)
+    if not sources:
+        raise UserError(
+            "N001",
+            "no native sources in this tree: none of "
+            + ", ".join(f"{spec.folder}/CMakeLists.txt" for spec in world.profile.native.builds),
+            place=tree.info().label,
+            hints=[f"audit kernels {world.profile.name} --commit REV --repo {world.profile.url}"],
+        )
+    rows: list[Row] = []
+    for source in sources:
+        rows += op_rows(world, source)
+    libraries = tuple(library for source in sources for library in source.libraries)
+    return assembled(world, libraries, tuple(rows))
+
+
+def native_of(world: World) -> list[NativeSource]:
+    """The native sources of the tree, run for the machines of the targets."""
+    given = {
+        key.removeprefix("cmake."): value
+        for key, value in world.assumptions.items()
+        if key.startswith("cmake.")
+    }
+    machines = dict.fromkeys(world.machines[name] for name in world.targets)
+    return native_sources(world.tree, world.profile.native, machines, world.cuda, given)
+
+
+def assembled(world: World, libraries: tuple[Library, ...], rows: tuple[Row, ...]) -> Availability:
+    """The map from its parts, sorted, with its counts."""
+    machines = ",".join(dict.fromkeys(world.machines.values()))
+    assumptions = {"cuda": world.cuda, "machine": machines, **world.assumptions}
+    order = sorted(rows, key=lambda row: (row.kind != "op", row.kind, row.name, row.path, row.line))
+    return Availability(
+        schema_version=SCHEMA_VERSION,
+        tool=f"sglang-auditor {__version__}",
+        project=world.profile.name,
+        tree=tree_facts(world.tree.info()),
+        targets=tuple(world.targets),
+        assumptions=dict(sorted(assumptions.items())),
+        libraries=libraries,
+        rows=tuple(order),
+        sites=(),
+        packages=(),
+        problems=_in_order(world.problems),
+        stats=counts(tuple(order)),
+        unread=_in_order(world.unread),
+    )
+
+
+def _in_order(problems: list[Problem]) -> tuple[Problem, ...]:
+    return tuple(sorted(set(problems), key=lambda p: (p.path, p.line, p.message)))
+
+
+def counts(rows: tuple[Row, ...]) -> dict[str, int]:
+    """How many cells there are, how many are decided, and how many of each outcome."""
+    cells = [cell.outcome for row in rows for cell in row.cells.values()]
+    out = {"rows": len(rows), "cells": len(cells), "decided": sum(outcome != "unknown" for outcome in cells)}
+    for outcome in OUTCOMES:
+        out[f"cells {outcome}"] = cells.count(outcome)
+    return out
+
+
+@dataclass
+class _Op:
+    """An operator with everything that is registered for it."""
+
+    namespace: str
+    name: str
+    path: str
+    line: int
+    schema: str = ""
+    keys: dict[str, None] = field(default_factory=dict)
+    functions: dict[str, tuple[str, int]] = field(default_factory=dict)  # function -> where it is bound
+    libraries: dict[str, None] = field(default_factory=dict)
+    doubt: tuple[str, ...] = ()  # why it is not sure that it is registered
+
+
+def op_rows(world: World, source: NativeSource) -> list[Row]:
+    """A row for every operator that a library of this build registers."""
+    world.problems += source.problems
+    ops = _registered(world, source)
+    group_of: dict[str, dict[str, Pick]] = {}
+    for group in same_name(source.libraries):
+        chosen = picks(world.tree, source.spec, world.profile, group, tuple(world.targets), world.assumptions)
+        group_of.update({library.name: chosen for library in group})
+    guards = {
+        (machine, name): Guards(source.files, part, world.profile.native, world.cuda)
+        for machine, parts in source.parts.items()
+        for name, part in parts.items()
+    }
+    rows = []
+    for op in ops:
+        cells = {}
+        for target in world.targets.values():
+            machine = world.machines[target.name]
+            parts = source.parts[machine]
+            names = [name for name in op.libraries if name in parts]
+            proof = [Step(f"{op.namespace}::{op.name} is registered", op.path, op.line)]
+            pick = next((group_of[name][target.name] for name in names if name in group_of), None)
+            if pick is not None:
+                names = [name for name in names if name in pick.libraries] or names
+                proof += pick.proof
+            options = [
+                _in_library(op, parts[name], target, machine, guards[machine, name], proof) for name in names
+            ]
+            cells[target.name] = _agreed(op, options, machine)
+        rows.append(
+            Row(
+                name=f"{op.namespace}::{op.name}",
+                kind="op",
+                path=op.path,
+                line=op.line,
+                cells=cells,
+                schema=op.schema,
+                keys=tuple(op.keys),
+                function=", ".join(op.functions),
+                libraries=tuple(op.libraries),
+            )
+        )
+    return rows
+
+
+def _agreed(op: _Op, options: list[Cell], machine: str) -> Cell:
+    """One cell from the libraries that may be loaded: what they agree on, else unknown."""
+    if not options:
+        return Cell("not-built", f"no library of the build for {machine} registers it")
+    outcomes = {cell.outcome for cell in options}
+    if len(outcomes) > 1:
+        text = "; ".join(dict.fromkeys(f"{cell.outcome}: {cell.reason}" for cell in options))
+        return Cell("unknown", f"depends on the library that is loaded ({text})", options[0].proof)
+    cell = options[0]
+    if op.doubt and cell.outcome != "unknown":
+        return Cell("unknown", f"it is not sure that it is registered: {'; '.join(op.doubt)}", cell.proof)
+    return cell
+
+
+def loads(built: Built, target: Target) -> bool:
+    """Whether a piece of code can be used on a target."""
+    if not built.arch:
+        return True
+    try:
+        arch = parse_arch(built.arch)
+    except UserError:
+        return True  # an architecture nobody knows here: it cannot be excluded
+    return cubin_runs_on(arch, target) if built.what == "cubin" else ptx_runs_on(arch, target)
+
+
+def shown(built: tuple[Built, ...]) -> str:
+    """The architectures of a library for people: ``80 89 90a``, PTX marked."""
+    sure = [
+        f"{one.arch} (PTX)" if one.what == "ptx" else one.arch
+        for one in built
+        if one.when == "true" and one.arch
+    ]
+
+    def order(text: str) -> tuple[int, str]:
+        digits = re.match(r"\d+", text)
+        return int(digits[0]) if digits else 0, text
+
+    return " ".join(sorted(dict.fromkeys(sure), key=order)) or "nothing"
+
+
+def _in_library(op: _Op, part: Part, target: Target, machine: str, guards: Guards, proof: list[Step]) -> Cell:
+    library = part.library
+    proof = [
+        *proof,
+        Step(f"library {library.name} contains {op.path.rpartition('/')[2]}", library.path, library.line),
+    ]
+    if library.when == "unknown":
+        return Cell(
+            "unknown",
+            f"it is not sure that {library.name} is built: {'; '.join(library.because)}",
+            tuple(proof),
+        )
+    usable = [one for one in library.built if loads(one, target)]
+    sure = [one for one in usable if one.when == "true" and one.arch]
+    functions = list(op.functions)
+    if not functions:
+        return Cell("unknown", "no function is registered for it in this build", tuple(proof))
+    loaded = _best(sure, target)
+    found = guards.outcome(functions, target, loaded)
+    if found.outcome == "raises":
+        return Cell("raises", found.reason, (*proof, *found.proof))
+    if loaded is not None:
+        text = f"{library.name} is compiled for {loaded.arch}"
+        text += " as PTX" if loaded.what == "ptx" else ""
+        text += f" on {machine}" if _depends_on_machine(part, loaded) else ""
+        proof.append(Step(text, loaded.path, loaded.line))
+        return Cell(
+            found.outcome, found.reason or f"{library.name}: {shown(library.built)}", (*proof, *found.proof)
+        )
+    if usable:
+        why = merged(*(one.because for one in usable))
+        text = f"whether {library.name} is compiled for {target.name} depends on {'; '.join(why)}"
+        return Cell("unknown", text, tuple(proof))
+    if not library.built and not any(path.endswith(".cu") for path in (*part.sources, *part.outside)):
+        return Cell(found.outcome, found.reason, (*proof, *found.proof))
+    if found.host_only:
+        return Cell("runs", found.reason, (*proof, *found.proof))
+    proof += [
+        Step(f"{library.name} is compiled for {one.arch}", one.path, one.line)
+        for one in library.built
+        if one.when == "true" and one.arch
+    ]
+    reason = f"{library.name}: {shown(library.built)}"
+    reason += f" on {machine}" if machine != load_targets()["sm_100"].machine else ""
+    if found.unknown_if_launched:
+        return Cell("unknown", f"{found.unknown_if_launched}; {reason}", (*proof, *found.proof))
+    return Cell("not-built", reason, (*proof, *found.proof))
+
+
+def _depends_on_machine(part: Part, built: Built) -> bool:
+    return any("PROCESSOR" in text for text in built.because)
+
+
+def _best(built: list[Built], target: Target) -> Built | None:
+    """The piece that the driver takes: a cubin for the nearest capability, else the newest PTX."""
+
+    def rank(one: Built) -> tuple[bool, tuple[int, int], bool]:
+        arch = parse_arch(one.arch)
+        return one.what == "cubin", arch.capability, bool(arch.suffix)
+
+    return max(built, key=rank, default=None)
+
+
+def _registered(world: World, source: NativeSource) -> list[_Op]:
+    """The operators of the libraries, merged over files and machines."""
+    ops: dict[tuple[str, str], _Op] = {}
+    files = source.files
+    files.load(path for parts in source.parts.values() for part in parts.values() for path in part.sources)
+    inside: set[str] = set()
+    for parts in source.parts.values():
+        for part in parts.values():
+            for path in part.sources:
+                raw = files.raw(path)
+                if raw is None:
+                    if path not in files.paths:
+                        fact = f"{part.library.name} lists {path}, which is not in this tree"
+                        world.problems.append(Problem(part.library.path, part.library.line, fact))
+                elif MARK in raw:
+                    inside.add(path)
+                    _read_file(world, source, part, path, ops)
+    others = [
+        path
+        for path in files.paths
+        if path.startswith(f"{source.spec.folder}/") and path.endswith(SUFFIXES) and path not in inside
+    ]
+    _unread(world, source, others)
+    return [ops[key] for key in sorted(ops)]
+
+
+def _read_file(
+    world: World, source: NativeSource, part: Part, path: str, ops: dict[tuple[str, str], _Op]
+) -> None:
+    macros = Macros(source.files, part, world.profile.native, world.cuda)
+    bare = source.files.bare(path)
+    prepared = prepare(bare, macros.lookup(path))
+    found = registrations(prepared.text, part.library.name)
+    world.problems += [Problem(path, line, text) for line, text in found.faults]
+    seen = {(one.namespace, one.name, one.key, one.line) for one in found.ops}
+    doubtful: dict[tuple[str, str], tuple[str, ...]] = {}
+    more: tuple[Registration, ...] = ()
+    if prepared.unsure:
+        other = registrations(
+            prepare(bare, macros.lookup(path), {one.line: False for one in prepared.unsure}).text,
+            part.library.name,
+        ).ops
+        why = merged(*((f"#if {one.text} ({path}:{one.line})",) for one in prepared.unsure))
+        again = {(one.namespace, one.name, one.key, one.line) for one in other}
+        more = tuple(one for one in other if (one.namespace, one.name, one.key, one.line) not in seen)
+        for one in (*found.ops, *more):
+            if ((one.namespace, one.name, one.key, one.line) in seen) != (
+                (one.namespace, one.name, one.key, one.line) in again
+            ):
+                doubtful[one.namespace, one.name] = why
+    for one in (*found.ops, *more):
+        op = ops.setdefault((one.namespace, one.name), _Op(one.namespace, one.name, path, one.line))
+        if one.schema and not op.schema:
+            op.schema, op.path, op.line = one.schema, path, one.line
+        if one.function:
+            op.keys[one.key] = None
+            op.functions.setdefault(one.function, (path, one.line))
+        op.libraries[part.library.name] = None
+        op.doubt = merged(op.doubt, doubtful.get((one.namespace, one.name), ()))
+
+
+def _unread(world: World, source: NativeSource, paths: list[str]) -> None:
+    """Say which files register operators although no library of this build contains them."""
+    wanted = [path for path in paths if "extension" in path or path.endswith((".cc", ".cpp"))]
+    source.files.load(wanted)
+    for path in wanted:
+        raw = source.files.raw(path)
+        if raw is not None and MARK in raw:
+            match = re.search(rf"^\s*\w*{MARK}", raw, re.MULTILINE)
+            if match:
+                line = raw.count("\n", 0, match.end()) + 1
+                text = f"registers operators, but no library of {source.path} contains it"
+                world.unread.append(Problem(path, line, text))

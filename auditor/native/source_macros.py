@@ -1,0 +1,107 @@
+"""What the macros of a compilation are: command line, compiler, headers outside, and headers of the tree."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+
+from auditor.native.cmake_values import compare_versions
+from auditor.native.cxx_text import Number
+from auditor.native.source import CUDA, Files, Part
+from auditor.profile import Native
+
+#: Macros of other compilers and systems: not defined in the build that is audited.
+_ABSENT = re.compile(
+    r"(?:_MSC_VER|_WIN32|_WIN64|WIN32|__APPLE__|__clang__|__HIP\w*|__MUSA\w*|__CUDA_ARCH\w*|__MINGW\w*|__ICC"
+    r"|__INTEL\w*|__NVCOMPILER|__CUDACC_RTC__|NDEBUG|__aarch64__|__x86_64__|__ARM\w*|__SYCL\w*)\Z"
+)
+_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+
+
+class Macros:
+    """The macros of one library. ``arch`` is the value of ``__CUDA_ARCH__`` in code for the device."""
+
+    def __init__(self, files: Files, part: Part, native: Native, cuda: str, arch: int | None = None) -> None:
+        self.files = files
+        self.part = part
+        self.native = native
+        self.cuda = cuda
+        self.arch = arch
+        self._own: dict[str, dict[str, list[tuple[str, str, int]]]] = {}
+
+    def lookup(self, path: str) -> Callable[[str], str | Number | None]:
+        """The macros as a file sees them before its own first line."""
+
+        def find(name: str) -> str | Number | None:
+            return self._find(name, path)
+
+        return find
+
+    def _find(self, name: str, path: str) -> str | Number | None:
+        if name in self.part.macros:
+            return self.part.macros[name]
+        if name == "__CUDA_ARCH__":
+            return None if self.arch is None else str(self.arch)
+        if name in ("__CUDACC__", "__NVCC__"):
+            return "1" if path.endswith(CUDA) else None
+        known = self.native.macros.get(name)
+        if known is not None:
+            order = compare_versions(self.cuda, known.cuda)
+            return "1" if order is not None and order >= 0 else None
+        if _ABSENT.match(name):
+            return None
+        defined = self._defined(path).get(name)
+        if defined:
+            bodies = {body for body, _where, _line in defined}
+            if len(defined) == 1 and len(bodies) == 1 and re.fullmatch(r"\d+", next(iter(bodies))):
+                return next(iter(bodies))
+            where = ", ".join(f"{place}:{line}" for _body, place, line in defined[:2])
+            return Number(None, (f"{name} is defined in {where}",))
+        if any(fnmatchcase(name, pattern) for pattern in self.native.outside) or name.startswith("__"):
+            return Number(None, (f"{name} comes from a header outside the tree",))
+        return None
+
+    def _defined(self, path: str) -> dict[str, list[tuple[str, str, int]]]:
+        """Macros that headers of the tree define which this file includes, include guards left out."""
+        found = self._own.get(path)
+        if found is None:
+            found = self._own[path] = {}
+            for header in self.included(path):
+                raw = self.files.raw(header) or ""
+                for match in re.finditer(
+                    r"^[ \t]*#[ \t]*define[ \t]+([A-Za-z_]\w*)[ \t]*(.*)$", raw, re.MULTILINE
+                ):
+                    guard = rf"#[ \t]*ifndef[ \t]+{match[1]}\s*\n\s*#[ \t]*define[ \t]+{match[1]}\b"
+                    if match[2] or not re.search(guard, raw):
+                        line = raw.count("\n", 0, match.start()) + 1
+                        found.setdefault(match[1], []).append((match[2].strip(), header, line))
+        return found
+
+    def included(self, path: str) -> list[str]:
+        """Headers of the tree that a file includes, through others too, nearest first."""
+        out: dict[str, None] = {}
+        waiting = [path]
+        while waiting and len(out) < 400:
+            now = waiting.pop(0)
+            raw = self.files.raw(now)
+            if raw is None:
+                continue
+            for match in _INCLUDE.finditer(raw):
+                header = self._resolve(now, match[1])
+                if header is not None and header not in out and header != path:
+                    out[header] = None
+                    waiting.append(header)
+        return list(out)
+
+    def _resolve(self, path: str, name: str) -> str | None:
+        import posixpath
+
+        near = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+        if near in self.files.paths:
+            return near
+        for folder in (self.part.folder, f"{self.part.folder}/include", f"{self.part.folder}/csrc"):
+            far = posixpath.normpath(posixpath.join(folder, name))
+            if far in self.files.paths:
+                return far
+        return None
