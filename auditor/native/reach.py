@@ -1,0 +1,350 @@
+"""Whether a function can be entered on a target at all, from those who name it.
+
+A call graph by name, bounded: functions and classes are looked for in the files that can see them, methods by
+their name in all files. Who is registered under a key, has no caller in the tree, or has too many is taken
+to be reachable, and the reason says so. A target is left out only where everybody who names a
+function is known and none of them gets there on the target.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from auditor.native.reach_points import Mention, Points, key_of
+from auditor.program.classes import ClassInfo, Module
+from auditor.program.program import Learned, Program
+from auditor.program.source import Irregular, Segment
+from auditor.program.values import ClassRef, Function, Pending, V
+from auditor.program.words import has_word
+
+#: How far callers of callers are followed.
+HOPS = 6
+#: A method name that stands in more files is everybody's.
+MANY_FILES = 12
+#: Functions run for one question about a tree.
+RUNS = 600
+FAR = 1 << 30
+_PASSED_THROUGH = frozenset(
+    "staticmethod classmethod property cached_property lru_cache cache wraps no_grad inference_mode compile "
+    "abstractmethod override contextmanager dataclass".split()
+)
+
+
+class Way(NamedTuple):
+    """How a function is come to.
+
+    ``may``: targets on which it may be entered; ``free``: those on which it may be without anybody choosing
+    it by a key; ``keys``: (registered name, its targets) of the choices.
+    """
+
+    may: int
+    free: int
+    because: frozenset[str] = frozenset()
+    keys: tuple[tuple[str, int], ...] = ()
+
+
+class Caller(NamedTuple):
+    """A place that names a function or class."""
+
+    path: str
+    function: Function | None  # None at the top of a module or class
+    node: ast.expr
+    may: int
+    because: frozenset[str]
+    key: str = ""  # it stands under a key of a table: "{'key': ...}"
+
+
+class Reach:
+    """Answers for the functions of one program."""
+
+    def __init__(self, program: Program, points: Points) -> None:
+        self.program = program
+        self.points = points
+        self.full = program.full
+        self.runs = RUNS
+        self._ways: dict[str, Way] = {}
+        self._open: list[str] = []
+        self._cut = FAR  # index of the outermost open question that the answer under way leans on
+
+    # -- answers -----------------------------------------------------------------------------------
+
+    def of(self, function: Function) -> Way:
+        """How a function is come to."""
+        if function.owner is None:
+            return self._answer(key_of(function), lambda: self._plain(function))
+        return self._answer(key_of(function), lambda: self._method(function))
+
+    def _class(self, info: ClassInfo) -> Way:
+        return self._answer(key_of(ClassRef(info)), lambda: self._from(self.callers_of_class(info), info))
+
+    def _answer(self, key: str, compute: Any) -> Way:
+        known = self._ways.get(key)
+        if known is not None:
+            return known
+        if key in self._open:
+            self._cut = min(self._cut, self._open.index(key))
+            return Way(0, 0)
+        if len(self._open) >= HOPS:
+            return Way(self.full, self.full, frozenset({f"more than {HOPS} calls away"}))
+        depth = len(self._open)
+        outer, self._cut = self._cut, FAR
+        self._open.append(key)
+        try:
+            way: Way = compute()
+        finally:
+            self._open.pop()
+        if self._cut >= depth:
+            self._ways[key] = way  # it leans on nothing that is still open
+            self._cut = FAR
+        self._cut = min(outer, self._cut)
+        return way
+
+    def _plain(self, function: Function) -> Way:
+        registered = self.registered(function)
+        if registered:
+            return Way(self.full, 0, frozenset(), ((registered, self.full),))
+        way = self._from(self.callers(function), None)
+        if not way.may and not self._named_at_all:
+            return Way(self.full, self.full, frozenset({f"no caller of {function.name} in the tree"}))
+        return way
+
+    def _method(self, function: Function) -> Way:
+        info: ClassInfo = function.owner
+        whole = self._class(info)
+        if not whole.may or not function.name.startswith("_") or function.name.startswith("__"):
+            return whole  # others may call it on an object that they were given
+        way = self._from(self.method_callers(function), None)
+        if not way.may and not self._named_at_all:
+            return whole
+        return Way(
+            whole.may & way.may, whole.free & way.free, whole.because | way.because, whole.keys + way.keys
+        )
+
+    def _from(self, callers: Iterator[Caller], inside: ClassInfo | None) -> Way:
+        may = free = 0
+        because: set[str] = set()
+        keys: dict[str, int] = {}
+        named = False
+        for caller in callers:
+            if caller.function is None:
+                way = Way(self.full, self.full)
+            else:
+                if inside is not None and caller.function.owner is inside:
+                    continue  # its own methods name it once it is there
+                way = self.of(caller.function) if caller.may else Way(0, 0)
+            named = True
+            here = caller.may & way.may
+            if not here:
+                continue
+            may |= here
+            if caller.key:
+                keys[caller.key] = keys.get(caller.key, 0) | here
+            else:
+                free |= here & way.free
+                for key, mask in way.keys:
+                    keys[key] = keys.get(key, 0) | (mask & here)
+            because |= way.because
+            if free == self.full:
+                break
+        self._named_at_all = named
+        return Way(may, free, frozenset(sorted(because)[:8]), tuple(sorted(keys.items())))
+
+    _named_at_all = False
+
+    # -- who names it --------------------------------------------------------------------------------
+
+    def registered(self, function: Function) -> str:
+        """The decorator that hands a function to a registry, or ""."""
+        for decorator in _decorators(function.segment):
+            call = decorator if isinstance(decorator, ast.Call) else None
+            name = ast.unparse(call.func if call else decorator)
+            if name.rpartition(".")[2] in _PASSED_THROUGH:
+                continue
+            first = call.args[0] if call and call.args else None
+            if isinstance(first, ast.Constant) and isinstance(first.value, str) and "custom_op" not in name:
+                return first.value
+        return ""
+
+    def callers(self, function: Function) -> Iterator[Caller]:
+        """Who names a function of a module."""
+        return self._named(function.module, function.name, key_of(function), None)
+
+    def callers_of_class(self, info: ClassInfo) -> Iterator[Caller]:
+        """Who names a class, classes that derive from it included."""
+        return self._named(info.module, info.name, key_of(ClassRef(info)), info)
+
+    def _named(self, module: Module, name: str, key: str, info: ClassInfo | None) -> Iterator[Caller]:
+        entry = Learned(f"{module.name}.{name}", module, name, 1, "function", V(None))
+        paths = sorted(self.program._readers(entry, self.program.index))
+        paths.sort(key=lambda path: (path == module.path, path))
+        for path in paths:
+            if not self.program._excluded(path):
+                yield from self._in_file(path, name, key, info)
+                if self.runs < 0:
+                    yield self._anybody(path)
+                    return
+
+    def _anybody(self, path: str) -> Caller:
+        return Caller(path, None, ast.Constant(None), self.full, frozenset())
+
+    def method_callers(self, function: Function) -> Iterator[Caller]:
+        """Who calls a method of that name on anything that may be of its class."""
+        name = function.name
+        word = b"." + name.encode()
+        program = self.program
+        program._watch.words.add((f".{name}", ""))
+        paths = [p for p in sorted(program.paths) if word in program._peek(p) and not program._excluded(p)]
+        for path in paths:
+            if len(paths) > MANY_FILES or self.runs < 0:
+                yield self._anybody(path)
+                return
+            yield from self._in_file(path, name, key_of(function), None, attribute=True)
+
+    def _in_file(
+        self, path: str, name: str, key: str, info: ClassInfo | None, attribute: bool = False
+    ) -> Iterator[Caller]:
+        program = self.program
+        module = program.module(program.paths[path])
+        if module is None:
+            return
+        program.execute(module)
+        for segment in module.segments:
+            if not has_word(segment.text, name):
+                continue
+            if segment.kind == "other":
+                for node, other, mask, _s in self.points.top_mentions(module, name):
+                    if attribute or self._fits(other, key):
+                        yield Caller(path, None, node, mask, frozenset(), _table_key(_s, node))
+                continue
+            yield from self._in_segment(module, path, segment, name, key, info, attribute)
+
+    def _in_segment(
+        self,
+        module: Module,
+        path: str,
+        segment: Segment,
+        name: str,
+        key: str,
+        info: ClassInfo | None,
+        attribute: bool,
+    ) -> Iterator[Caller]:
+        value = module.globals.get(segment.name)
+        scalar = value.one if value is not None else None
+        if segment.kind == "def":
+            function = scalar if isinstance(scalar, Function) and scalar.segment is segment else None
+            if function is None:
+                function = Function(module, segment.name, segment.name, segment, None, None)
+            yield from self._in_function(path, function, name, key, attribute)
+            return
+        if not isinstance(scalar, ClassRef) or scalar.info.segment is not segment:
+            return
+        yield from self._in_class(path, scalar.info, name, key, info, attribute)
+
+    def _in_class(
+        self, path: str, holder: ClassInfo, name: str, key: str, info: ClassInfo | None, attribute: bool
+    ) -> Iterator[Caller]:
+        try:
+            holder.load()
+            bases = holder.node().bases
+        except Irregular:
+            return
+        for base in bases if info is not None and holder is not info else ():
+            if any(isinstance(n, (ast.Name, ast.Attribute)) and _last(n) == name for n in ast.walk(base)):
+                way = self._class(holder)
+                yield Caller(path, None, base, way.free, way.because)
+                for text, mask in way.keys:
+                    yield Caller(path, None, base, mask, way.because, text)
+        for statement in holder.statements:
+            for node in ast.walk(statement):
+                if isinstance(node, (ast.Name, ast.Attribute)) and _last(node) == name:
+                    yield Caller(path, None, node, self.full, frozenset(), _table_key(statement, node))
+        for function in list(holder.functions.values()):
+            if not function.segment.text or has_word(function.segment.text, name):
+                yield from self._in_function(path, function, name, key, attribute)
+        for inner in holder.inner.values():
+            yield from self._in_class(path, inner, name, key, info, attribute)
+
+    def _in_function(
+        self, path: str, function: Function, name: str, key: str, attribute: bool
+    ) -> Iterator[Caller]:
+        self.runs -= 1
+        for decorator in _decorators(function.segment):
+            if any(_last(n) == name for n in ast.walk(decorator) if isinstance(n, (ast.Name, ast.Attribute))):
+                yield Caller(path, None, decorator, self.full, frozenset())
+        ran = self.points.of(function, (name,))
+        for mention in ran.mentions:
+            if mention.word != name or (attribute and not isinstance(mention.node, ast.Attribute)):
+                continue
+            mask = self._mask(mention, key, attribute)
+            if mask:
+                key_text = self.points.sketch(function, ran.node).keys.get(id(mention.node), "")
+                yield Caller(path, function, mention.node, mention.may & mask, mention.because, key_text)
+
+    def _mask(self, mention: Mention, key: str, attribute: bool) -> int:
+        """Targets on which a mention may stand for what is looked for."""
+        if not mention.keys:
+            return self.full
+        mask = 0
+        for other, targets in mention.keys:
+            if self._fits(other, key, attribute):
+                mask |= targets
+        known = 0
+        for _other, targets in mention.keys:
+            known |= targets
+        return mask | (self.full & ~known)
+
+    def _fits(self, other: str, key: str, attribute: bool = False) -> bool:
+        if other == key or not other:
+            return True
+        kind, module, name = (*other.split(":", 2), "", "")[:3]
+        if kind == "imp" and name:
+            return key_of(self.program.resolve(Pending(module, name)).one) in (key, "")
+        if kind == "fn" and attribute:
+            return self._related(other, key)
+        return False
+
+    def _related(self, other: str, key: str) -> bool:
+        """Whether two methods may be one overriding the other: their classes share a line of bases."""
+        mine, yours = self._holder(key), self._holder(other)
+        if mine is None or yours is None:
+            return True
+        return mine in yours.mro() or yours in mine.mro()
+
+    def _holder(self, key: str) -> ClassInfo | None:
+        _kind, module, qualname = key.split(":", 2)
+        found = self.program.module(module)
+        value = found.globals.get(qualname.split(".", 1)[0]) if found is not None else None
+        if value is not None and isinstance(value.one, ClassRef) and qualname.count(".") == 1:
+            info: ClassInfo = value.one.info
+            return info
+        return None
+
+
+def _decorators(segment: Segment) -> list[ast.expr]:
+    found = segment.decorators()
+    if found is not None:
+        return found
+    try:
+        node: Any = segment.node()
+    except Irregular:
+        return []
+    return list(node.decorator_list)
+
+
+def _table_key(root: ast.AST, node: ast.AST) -> str:
+    """The key under which a node is a value of a table written out in a statement, or ""."""
+    for table in ast.walk(root):
+        if isinstance(table, ast.Dict):
+            for key, value in zip(table.keys, table.values):
+                if value is node and isinstance(key, ast.Constant) and isinstance(key.value, str):
+                    return key.value
+    return ""
+
+
+def _last(node: ast.AST) -> str:
+    return node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
+
+
+__all__ = ["Caller", "Reach", "Way"]

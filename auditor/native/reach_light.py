@@ -1,0 +1,268 @@
+"""What a function that does not ask the GPU mentions: its branches are weighed, nothing else is run.
+
+Conditions are evaluated where they stand with every local name unknown, which is enough for those about
+the vendor, and for early returns and assertions. It costs a tenth of running the function.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Collection, Iterator
+from typing import Any
+
+from auditor.program.frames import Frame
+from auditor.program.nodes import children
+from auditor.program.program import Program
+from auditor.program.values import EMPTY, Pending, V, all_reasons, unknown
+
+_LOOPS = (ast.For, ast.AsyncFor, ast.While)
+_DEFS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+#: Statements that change where control goes, or what a name means on some targets.
+_MATTERS = frozenset((ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Assert, ast.ImportFrom, ast.Import))
+_LOOKS = frozenset(("isinstance", "issubclass", "hasattr", "type", "callable"))
+
+#: ``note(node, value, may, must, reasons, symbol, tried)``
+Note = Callable[[ast.expr, V, int, int, frozenset[str], str, bool], None]
+
+
+class Sketch:
+    """A function's syntax tree gone through once."""
+
+    __slots__ = ("node", "names", "local", "imports", "parents", "matters", "keys")
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+        self.names: dict[str, list[Any]] = {}  # word, or text in quotes -> where it is read
+        self.local: set[str] = set()
+        self.imports: list[Any] = []
+        self.parents: dict[int, Any] = {}
+        self.matters: set[int] = set()  # nodes that hold something that changes control
+        self.keys: dict[int, str] = {}  # values of tables written out -> their key
+        inner: list[Any] = []
+        stack: list[Any] = list(node.body)
+        parents, names, local = self.parents, self.names, self.local
+        while stack:
+            here = stack.pop()
+            kind = here.__class__
+            if kind is ast.Name:
+                if here.ctx.__class__ is ast.Load:
+                    names.setdefault(here.id, []).append(here)
+                else:
+                    local.add(here.id)
+                continue
+            if kind is ast.Constant:
+                if here.value.__class__ is str and len(here.value) < 64:
+                    names.setdefault(repr(here.value), []).append(here)
+                continue
+            if kind is ast.Attribute:
+                if here.ctx.__class__ is ast.Load:
+                    names.setdefault(here.attr, []).append(here)
+                parents[id(here.value)] = here
+                stack.append(here.value)
+                continue
+            if kind in _MATTERS:
+                self._mark(here)
+                if kind is ast.ImportFrom or kind is ast.Import:
+                    self.imports.append(here)
+                    continue
+            elif kind is ast.Dict:
+                for key, value in zip(here.keys, here.values):
+                    if key.__class__ is ast.Constant and isinstance(key.value, str):
+                        self.keys[id(value)] = key.value
+            elif kind in _DEFS:
+                inner.append(here.args)
+                if kind is not ast.Lambda:
+                    local.add(here.name)
+            elif kind is ast.ClassDef or kind is ast.ExceptHandler:
+                if here.name:
+                    local.add(here.name)
+            for field, value in here.__dict__.items():
+                if value.__class__ is list:
+                    for item in value:
+                        if isinstance(item, ast.AST):
+                            parents[id(item)] = here
+                            stack.append(item)
+                elif isinstance(value, ast.AST) and field not in ("ctx", "op", "annotation", "returns"):
+                    parents[id(value)] = here
+                    stack.append(value)
+        for arguments in inner:
+            for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
+                local.add(arg.arg)
+
+    def _mark(self, node: Any) -> None:
+        while node is not None and id(node) not in self.matters:
+            self.matters.add(id(node))
+            node = self.parents.get(id(node))
+
+    def above(self, node: Any) -> list[Any]:
+        """The nodes around a node, innermost first."""
+        out = []
+        parent = self.parents.get(id(node))
+        while parent is not None:
+            out.append(parent)
+            parent = self.parents.get(id(parent))
+        return out
+
+
+class Light:
+    """One pass over the body of one function, along the statements that hold one of the words."""
+
+    def __init__(
+        self, program: Program, function: Any, sketch: Sketch, words: Collection[str], note: Note
+    ) -> None:
+        self.program = program
+        self.full = program.full
+        self.note = note
+        self.tests: dict[int, tuple[int, int]] = {}
+        self.imports: dict[str, int] = {}
+        self.symbol = function.qualname
+        self.tried = False
+        self.sketch = sketch
+        self.wanted: set[int] = set()
+        self.around: set[int] = set(sketch.matters)
+        found = False
+        for word in words:
+            for node in (*sketch.names.get(word, ()), *self._asked_for(word)):
+                found = True
+                self.wanted.add(id(node))
+                self.around.add(id(node))
+                self.around.update(id(n) for n in sketch.above(node))
+        if found:
+            self.frame = self._frame(function)
+            self.block(sketch.node.body, self.full, self.full, EMPTY)
+
+    def _asked_for(self, word: str) -> Iterator[ast.Call]:
+        """``getattr(x, "word")``"""
+        for node in self.sketch.names.get(repr(word), ()):
+            call = self.sketch.parents.get(id(node))
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "getattr":
+                yield call
+
+    def _frame(self, function: Any) -> Frame:
+        fr = self.program._entry(function, self.sketch.node, None)
+        local = set(self.sketch.local)
+        for inner in self.sketch.imports:
+            if isinstance(inner, ast.ImportFrom):
+                module = self.program.absolute(inner.module, inner.level, function.module)
+                for alias in inner.names:
+                    fr.env[alias.asname or alias.name] = V(Pending(module, alias.name))
+                    local.discard(alias.asname or alias.name)
+            else:
+                for alias in inner.names:
+                    name = alias.asname or alias.name.split(".", 1)[0]
+                    fr.env[name] = V(Pending(alias.name if alias.asname else name, None))
+                    local.discard(name)
+        for name in local:
+            fr.env.setdefault(name, V(unknown(f"value {name}")))
+        return fr
+
+    # -- statements --------------------------------------------------------------------------------
+
+    def block(self, body: list[ast.stmt], may: int, must: int, why: frozenset[str]) -> tuple[int, int]:
+        """(targets that come out at the end, targets that surely do once they are in)."""
+        stay = self.full
+        around = self.around
+        for node in body:
+            if id(node) not in around:
+                continue
+            may, kept, more = self.statement(node, may, must, why)
+            must, stay, why = must & kept, stay & kept, why | more
+        return may, stay
+
+    def statement(
+        self, node: ast.stmt, may: int, must: int, why: frozenset[str]
+    ) -> tuple[int, int, frozenset[str]]:
+        if isinstance(node, ast.If):
+            return self._if(node, may, must, why)
+        if isinstance(node, (ast.Return, ast.Raise, ast.Break, ast.Continue)):
+            self.scan(node, may, must, why)
+            return 0, 0, EMPTY
+        if isinstance(node, ast.Assert):
+            self.scan(node, may, must, why)
+            t, f, reasons = self.weigh(node.test)
+            return may & t, ~f & self.full, reasons if f else EMPTY
+        if isinstance(node, _LOOPS):
+            head = node.test if isinstance(node, ast.While) else node.iter
+            self.scan(head, may, must, why)
+            self.block(node.body, may, 0, why)
+            self.block(node.orelse, may, 0, why)
+            leaves = id(node) in self.sketch.matters
+            return may, 0 if leaves else self.full, EMPTY
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            for item in node.items:
+                self.scan(item.context_expr, may, must, why)
+            out, stay = self.block(node.body, may, must, why)
+            return out, stay, EMPTY
+        if isinstance(node, ast.Try):
+            outer, self.tried = self.tried, True
+            out, stay = self.block(node.body, may, must, why)
+            self.tried = outer
+            for handler in node.handlers:
+                more, kept = self.block(handler.body, may, 0, why)
+                out, stay = out | more, stay & kept
+            self.block(node.orelse, out, must & stay, why)
+            if node.finalbody:
+                self.block(node.finalbody, may, must, why)
+            return out, stay, EMPTY
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            outer_symbol, self.symbol = self.symbol, f"{self.symbol}.{node.name}"
+            self.block(node.body, may, 0, why)
+            self.symbol = outer_symbol
+            return may, self.full, EMPTY
+        if isinstance(node, ast.ClassDef):
+            self.block(node.body, may, 0, why)
+            return may, self.full, EMPTY
+        if isinstance(node, ast.Match):
+            self.scan(node.subject, may, must, why)
+            for case in node.cases:
+                self.block(case.body, may, 0, why)
+            return may, 0 if id(node) in self.sketch.matters else self.full, EMPTY
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                name = alias.asname or alias.name
+                self.imports[name] = self.imports.get(name, 0) | may
+        self.scan(node, may, must, why)
+        return may, self.full, EMPTY
+
+    def _if(self, node: ast.If, may: int, must: int, why: frozenset[str]) -> tuple[int, int, frozenset[str]]:
+        self.scan(node.test, may, must, why)
+        t, f, reasons = self.weigh(node.test)
+        open_ = reasons if t & f else EMPTY
+        may_a, stay_a = self.block(node.body, may & t, must & ~f, why | open_)
+        may_b, stay_b = self.block(node.orelse, may & f, must & ~t, why | open_)
+        stay = (~t | stay_a) & (~f | stay_b) & self.full
+        return may_a | may_b, stay, open_ if stay != self.full else EMPTY
+
+    def weigh(self, test: ast.expr) -> tuple[int, int, frozenset[str]]:
+        """Targets on which a condition may hold, and may not, and what it hangs on."""
+        value = self.program.ev(test, self.frame)
+        t, f = self.program.truth(value)
+        old = self.tests.get(id(test), (0, 0))
+        self.tests[id(test)] = old[0] | t, old[1] | f
+        return t, f, all_reasons(value)
+
+    # -- names -------------------------------------------------------------------------------------
+
+    def scan(self, node: ast.AST, may: int, must: int, why: frozenset[str]) -> None:
+        """Note the wanted names of an expression or simple statement; ``x if c else y`` is weighed."""
+        around, wanted = self.around, self.wanted
+        stack: list[tuple[Any, int, int]] = [(node, may, must)]
+        while stack:
+            here, m, s = stack.pop()
+            if id(here) not in around:
+                continue
+            if isinstance(here, ast.IfExp):
+                t, f, _ = self.weigh(here.test)
+                stack += [(here.test, m, s), (here.body, m & t, s & ~f), (here.orelse, m & f, s & ~t)]
+                continue
+            if isinstance(here, ast.Call) and isinstance(here.func, ast.Name) and here.func.id in _LOOKS:
+                continue
+            if id(here) in wanted:
+                mask = self.imports.get(here.id, self.full) if isinstance(here, ast.Name) else self.full
+                constant = isinstance(here, ast.Constant)
+                value = V(here.value) if constant else self.program.lazy(here, self.frame)
+                self.note(here, value, m & mask, s & mask, why, self.symbol, self.tried)
+            stack += [(child, m, s) for child in children(here)]
+
+
+__all__ = ["Light", "Sketch"]

@@ -1,0 +1,347 @@
+"""Places in the audited Python that reach an operator, and who can get there.
+
+A place is a call of an operator or of a wrapper of one, or a reference to it that is handed on. Per target it
+is reached where the conditions around and before it let control through and the function it stands in can
+be entered (see :mod:`auditor.native.reach`); ``true`` says that everybody who enters the function gets there.
+A target that can get there although the operator is not there for it is unguarded.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from auditor.gates.model import Tri
+from auditor.native.model import Cell, Row, Site
+from auditor.native.reach import Caller, Reach, Way
+from auditor.native.reach_points import Mention, Points
+from auditor.native.sites_choice import Choices
+from auditor.native.sites_wrappers import Use, Wrappers
+from auditor.profile import Profile
+from auditor.program.program import Program
+from auditor.program.source import Irregular, Segment
+from auditor.program.values import ClassRef, Function
+from auditor.program.words import Words
+
+#: Outcomes that a call does not survive with the right result and without a clear word.
+GONE = ("not-built", "falls-through")
+
+
+class Condition(NamedTuple):
+    """A test on the way to a place that is open on some target: what has to hold, and where."""
+
+    text: str
+    path: str
+    line: int
+    symbol: str
+    wants: tuple[str, ...] = ()  # texts one of which a name has to equal
+
+
+class Derived(NamedTuple):
+    """A site with what a finding says about it."""
+
+    site: Site
+    via: tuple[str, ...]  # wrappers between the call and the operator
+    conditions: tuple[Condition, ...]  # innermost last
+    path: str  # the place where a guard is missing
+    line: int
+    symbol: str
+    callers: tuple[str, ...]  # "path:line" of the calls between that place and the site, outermost first
+    tried: bool  # inside a ``try``
+    chosen: tuple[str, ...]  # unguarded targets that get there only by a setting
+    settings: tuple[str, ...]  # the settings
+
+
+class Sites:
+    """Finds the sites of a program."""
+
+    def __init__(
+        self,
+        program: Program,
+        profile: Profile,
+        names: Sequence[str],
+        rows: Iterable[Row],
+        wrappers: Wrappers,
+    ) -> None:
+        self.program = program
+        self.profile = profile
+        self.names = tuple(names)
+        self.rows = {row.name: row for row in rows}
+        self.wrappers = wrappers
+        self.points = Points(program)
+        self.reach = Reach(program, self.points)
+        self.choices = Choices(program, profile, self.points)
+
+    def find(self, targets: Collection[str]) -> list[Derived]:
+        """All sites, by path and line. ``targets`` are those that a reader asks about: functions are followed
+        to their callers only where one of these may be unguarded."""
+        out = []
+        for path, function, mention, op, use in self._mentions():
+            derived = self._site(path, function, mention, op, use, targets)
+            if derived is not None:
+                out.append(derived)
+        return _one_each(out)
+
+    # -- where the names stand -----------------------------------------------------------------------
+
+    def _files(self) -> Iterator[tuple[str, Words]]:
+        program = self.program
+        markers = [p.encode() for p in self.profile.native_packages]
+        markers += [f"torch.ops.{n}".encode() for n in sorted(self.wrappers.namespaces)]
+        program._watch.words.update((m.decode(), "") for m in markers)
+        words = self.wrappers.words()
+        plain = [w.encode() for w in words]
+        for path in sorted(program.paths):
+            data = program._peek(path)
+            if not any(m in data for m in markers) or program._excluded(path):
+                continue
+            here = {w.decode() for w in plain if w in data}
+            if here:
+                text = data.decode("utf-8", "replace")
+                for word in sorted(here):
+                    here.update(re.findall(rf"\b{re.escape(word)}\s+as\s+(\w+)", text))
+                    here.update(re.findall(rf"^\s*(\w+)\s*=\s*[\w.]*\b{re.escape(word)}\s*$", text, re.M))
+                yield path, Words(here)
+
+    def _mentions(self) -> Iterator[tuple[str, Function | None, Mention, str, Use]]:
+        program = self.program
+        for path, words in self._files():
+            module = program.module(program.paths[path])
+            if module is None:
+                continue
+            program.execute(module)
+            for segment in module.segments:
+                if segment.kind == "other" or not words.search(segment.text):
+                    continue
+                for function in _functions(module, segment, words):
+                    for mention in self.points.of(function, words.words).mentions:
+                        for op, use in self._meant(mention).items():
+                            yield path, function, mention, op, use
+
+    def _meant(self, mention: Mention) -> dict[str, Use]:
+        """The operators that a mention stands for, with masks of both together."""
+        out: dict[str, Use] = {}
+        for key, mask in mention.keys:
+            if not key.startswith(("ext:", "imp:")):
+                continue
+            name = key[4:].replace(":", ".").rstrip(".")
+            for op, use in self.wrappers.meaning(name).items():
+                may, must = mention.may & mask & use.may, mention.must & mask & use.must
+                old = out.get(op)
+                out[op] = Use(
+                    may | (old.may if old else 0), must | (old.must if old else 0), use.because, use.via
+                )
+        return out
+
+    # -- what they mean per target -------------------------------------------------------------------
+
+    def _site(
+        self,
+        path: str,
+        function: Function | None,
+        mention: Mention,
+        op: str,
+        use: Use,
+        targets: Collection[str],
+    ) -> Derived | None:
+        row = self.rows[op]
+        gone = self._mask(t for t, cell in row.cells.items() if cell.outcome in GONE)
+        asked = self._mask(targets)
+        way = Way(self.program.full, self.program.full)
+        if function is not None and use.may & gone & asked:
+            way = self.reach.of(function)
+        may, must = use.may & way.may, use.must & way.may
+        because = tuple(sorted(mention.because | use.because | way.because)) if may & ~must else ()
+        bad = may & gone
+        site = Site(
+            op=op,
+            path=path,
+            line=mention.node.lineno,
+            symbol=mention.symbol or (function.qualname if function else ""),
+            call=ast.unparse(mention.node) if not isinstance(mention.node, ast.Call) else mention.word,
+            reached=self._tri(may, must),
+            because=because[:12],
+            unguarded=self._targets(bad),
+            area=self.profile.area(path),
+        )
+        place, conditions, callers = self._place(path, function, mention, bad & asked)
+        chosen, settings = self._chosen(way, conditions, bad & asked)
+        return Derived(
+            site, use.via, conditions, *place, callers, mention.tried, self._targets(chosen), settings
+        )
+
+    def _chosen(self, way: Way, conditions: tuple[Condition, ...], bad: int) -> tuple[int, tuple[str, ...]]:
+        """Targets that get there only where somebody sets a name that the project does not set on them by
+        itself, and the names."""
+        chosen, settings = 0, []
+        keyed = bad & ~way.free
+        if keyed:
+            names = {name: mask & keyed for name, mask in way.keys if mask & keyed}
+            by_itself = 0
+            for name, mask in names.items():
+                by_itself |= mask & self.choices.picked(name)
+            only = keyed & ~by_itself
+            if only:
+                chosen |= only
+                settings += [name for name, mask in names.items() if mask & only]
+        for condition in conditions:
+            compared = condition.wants
+            if not compared or not bad & ~chosen:
+                continue
+            by_itself = 0
+            for name in compared:
+                by_itself |= self.choices.picked(name)
+            only = bad & ~by_itself
+            if only & ~chosen:
+                chosen |= only
+                settings += compared
+        return chosen, tuple(dict.fromkeys(settings))
+
+    def _place(
+        self, path: str, function: Function | None, mention: Mention, bad: int
+    ) -> tuple[tuple[str, int, str], tuple[Condition, ...], tuple[str, ...]]:
+        """Where a guard is missing: the last open test before the site, in the function that leads to it."""
+        conditions: list[Condition] = []
+        callers: list[str] = []
+        node, symbol, here = mention.node, mention.symbol, path
+        place = path, node.lineno, symbol
+        for _ in range(4):
+            if function is None or not bad:
+                break
+            own = self._open_tests(here, function, node, symbol, bad)
+            conditions = own + conditions
+            if own:
+                place = here, own[-1].line, own[-1].symbol
+                break
+            found = self._only_caller(function)
+            if found is None or found.function is None:
+                break
+            function, node, here, symbol = (
+                found.function,
+                found.node,
+                found.path,
+                found.function.qualname,
+            )
+            callers.insert(0, f"{here}:{node.lineno}")
+        return place, tuple(conditions), tuple(callers)
+
+    def _only_caller(self, function: Function) -> Caller | None:
+        if not function.name.startswith("_") or function.name.startswith("__"):
+            return None
+        reach = self.reach
+        found = reach.method_callers(function) if function.owner else reach.callers(function)
+        first = next(found, None)
+        return first if first is not None and next(found, None) is None else None
+
+    def _open_tests(
+        self, path: str, function: Function, node: ast.expr, symbol: str, bad: int
+    ) -> list[Condition]:
+        """Tests around a node that may go either way on a target that gets there, outermost first."""
+        ran = self.points.seen(function)
+        out = []
+        for test, holds in _around(ran.node, node):
+            t, f = ran.tests.get(id(test), (self.program.full, self.program.full))
+            if (f if holds else t) & bad:
+                text = ast.unparse(test)
+                wants = _wanted(test) if holds else ()
+                out.append(Condition(text if holds else f"not ({text})", path, test.lineno, symbol, wants))
+        return out
+
+    # -- masks ---------------------------------------------------------------------------------------
+
+    def _mask(self, targets: Iterable[str]) -> int:
+        mask = 0
+        for target in targets:
+            if target in self.names:
+                mask |= 1 << self.names.index(target)
+        return mask
+
+    def _targets(self, mask: int) -> tuple[str, ...]:
+        return tuple(name for i, name in enumerate(self.names) if mask >> i & 1)
+
+    def _tri(self, may: int, must: int) -> dict[str, Tri]:
+        return {
+            name: "false" if not may >> i & 1 else ("true" if must >> i & 1 else "unknown")
+            for i, name in enumerate(self.names)
+        }
+
+
+def _functions(module: Any, segment: Segment, words: Words) -> Iterator[Function]:
+    value = module.globals.get(segment.name)
+    scalar = value.one if value is not None else None
+    if segment.kind == "def":
+        if isinstance(scalar, Function) and scalar.segment is segment:
+            yield scalar
+        else:
+            yield Function(module, segment.name, segment.name, segment, None, None)
+    elif isinstance(scalar, ClassRef) and scalar.info.segment is segment:
+        todo = [scalar.info]
+        while todo:
+            info = todo.pop()
+            try:
+                info.load()
+            except Irregular:
+                continue
+            todo += info.inner.values()
+            for function in info.functions.values():
+                if not function.segment.text or words.search(function.segment.text):
+                    yield function
+
+
+def _around(root: Any, node: ast.AST) -> list[tuple[ast.expr, bool]]:
+    """Tests of the branches that a node stands in, outermost first, and which way they have to go."""
+    found: list[tuple[ast.expr, bool]] = []
+
+    def down(here: ast.AST, so_far: list[tuple[ast.expr, bool]]) -> bool:
+        if here is node:
+            found.extend(so_far)
+            return True
+        if isinstance(here, (ast.If, ast.While, ast.IfExp)):
+            body = here.body if isinstance(here.body, list) else [here.body]
+            orelse = here.orelse if isinstance(here.orelse, list) else [here.orelse]
+            return (
+                down(here.test, so_far)
+                or any(down(c, [*so_far, (here.test, True)]) for c in body)
+                or any(down(c, [*so_far, (here.test, False)]) for c in orelse)
+            )
+        return any(down(child, so_far) for child in ast.iter_child_nodes(here))
+
+    if root is not None:
+        down(root, [])
+    return found
+
+
+def _wanted(test: ast.expr) -> tuple[str, ...]:
+    """The texts of ``x == "a"`` and ``x in ("a", "b")``, also as parts of a conjunction."""
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        return next((found for part in test.values if (found := _wanted(part))), ())
+    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
+        return ()
+    right = test.comparators[0]
+    if isinstance(test.ops[0], ast.Eq):
+        items: list[ast.expr] = [right]
+    elif isinstance(test.ops[0], ast.In) and isinstance(right, (ast.Tuple, ast.List, ast.Set)):
+        items = right.elts
+    else:
+        return ()
+    texts = [i.value for i in items if isinstance(i, ast.Constant) and isinstance(i.value, str)]
+    return tuple(texts) if len(texts) == len(items) else ()
+
+
+def _one_each(found: list[Derived]) -> list[Derived]:
+    """One entry per operator and place, sorted."""
+    out: dict[tuple[str, int, str, str], Derived] = {}
+    for derived in found:
+        site = derived.site
+        out.setdefault((site.path, site.line, site.op, site.call), derived)
+    return [out[key] for key in sorted(out)]
+
+
+def cells_of(row: Row, targets: Iterable[str]) -> Mapping[str, Cell]:
+    """The cells of some targets."""
+    return {target: row.cells[target] for target in targets if target in row.cells}
+
+
+__all__ = ["GONE", "Condition", "Derived", "Sites", "cells_of"]

@@ -1,0 +1,90 @@
+"""Whether the project itself picks a name that a registry or a comparison knows, or only a person can.
+
+A backend that is registered under a name is reached where that name is set. Someone sets it on the command
+line, or the code of the server's arguments does: as an assigned, returned or default value. Where no such
+code is reached on a target, the backend is there only for those who ask for it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from auditor.native.reach_points import Points
+from auditor.profile import Profile
+from auditor.program.program import Program
+from auditor.program.source import Irregular, Segment
+from auditor.program.values import ClassRef, Function
+
+_GIVES = (ast.Assign, ast.AnnAssign, ast.Return, ast.IfExp, ast.keyword, ast.BoolOp)
+
+
+class Choices:
+    """Answers for one program."""
+
+    def __init__(self, program: Program, profile: Profile, points: Points) -> None:
+        self.program = program
+        self.points = points
+        self.paths = sorted(set(_argument_files(program, profile)))
+        self._picked: dict[str, int] = {}
+
+    def picked(self, name: str) -> int:
+        """Targets on which the code of the arguments may choose a name by itself."""
+        if name not in self._picked:
+            self._picked[name] = self._find(name)
+        return self._picked[name]
+
+    def _find(self, name: str) -> int:
+        program, mask = self.program, 0
+        quoted = tuple(f"{q}{name}{q}" for q in "\"'")
+        for path in self.paths:
+            data = program._peek(path)
+            program._watch.read.add(path)
+            if not any(q.encode() in data for q in quoted):
+                continue
+            module = program.module(program.paths[path])
+            if module is None:
+                continue
+            program.execute(module)
+            for function in _functions(module, quoted):
+                for mention in self.points.weighed(function, (repr(name),)).mentions:
+                    parent = self.points.sketch_of(function).parents.get(id(mention.node))
+                    if isinstance(parent, _GIVES):
+                        mask |= mention.may
+                if mask == program.full:
+                    return mask
+        return mask
+
+
+def _argument_files(program: Program, profile: Profile) -> Iterator[str]:
+    prefix = f"{program.root}/" if program.root else ""
+    for symbol in profile.arguments:
+        if symbol.module in program.names:
+            yield program.names[symbol.module]
+        for folder in symbol.folders:
+            yield from (path for path in program.paths if path.startswith(prefix + folder))
+
+
+def _functions(module: Any, quoted: tuple[str, ...]) -> Iterator[Function]:
+    def holds(segment: Segment) -> bool:
+        return not segment.text or any(q in segment.text for q in quoted)
+
+    for segment in module.segments:
+        if segment.kind == "other" or not holds(segment):
+            continue
+        if segment.kind == "def":
+            yield Function(module, segment.name, segment.name, segment, None, None)
+            continue
+        value = module.globals.get(segment.name)
+        if value is not None and isinstance(value.one, ClassRef):
+            try:
+                value.one.info.load()
+            except Irregular:
+                continue
+            for function in value.one.info.functions.values():
+                if holds(function.segment):
+                    yield function
+
+
+__all__ = ["Choices"]

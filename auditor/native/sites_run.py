@@ -1,0 +1,79 @@
+"""From the rows of a map and the program of a tree to sites."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from auditor.arch import load_targets
+from auditor.native.model import Row, Site
+from auditor.native.sites import GONE, Derived, Sites
+from auditor.native.sites_wrappers import Wrappers, wrapper_program
+from auditor.profile import Profile
+from auditor.program.program import Program
+from auditor.trees.base import SourceTree
+
+
+def derive(
+    tree: SourceTree,
+    program: Program,
+    profile: Profile,
+    rows: Iterable[Row],
+    targets: Sequence[str],
+    assumptions: Mapping[str, str],
+) -> list[Derived]:
+    """The sites of the operators that are not there for one of the targets, by path and line.
+
+    ``program`` has been discovered (the vocabulary is known). ``targets`` are those that are asked about;
+    what is said about the others holds too, but their callers are not followed.
+    """
+    wanted = [row for row in rows if any(_gone(row, target) for target in targets)]
+    if not wanted:
+        return []
+    wrappers = Wrappers(
+        wrapper_program(tree, profile, program, assumptions), [row.name for row in wanted], program.full
+    )
+    return Sites(program, profile, tuple(load_targets()), wanted, wrappers).find(targets)
+
+
+def _gone(row: Row, target: str) -> bool:
+    cell = row.cells.get(target)
+    return cell is not None and cell.outcome in GONE
+
+
+def sites(
+    tree: SourceTree,
+    program: Program,
+    rows: Iterable[Row],
+    *,
+    profile: Profile,
+    assumptions: Mapping[str, str] | None = None,
+) -> tuple[Site, ...]:
+    """All sites of some operators, available or not, by path and line: for ``audit kernels --op``."""
+    rows = list(rows)
+    wrappers = Wrappers(
+        wrapper_program(tree, profile, program, assumptions or {}), [row.name for row in rows], program.full
+    )
+    found = Sites(program, profile, tuple(load_targets()), rows, wrappers).find(tuple(load_targets()))
+    return tuple(one.site for one in found)
+
+
+def wrappers_of(
+    tree: SourceTree,
+    program: Program,
+    rows: Iterable[Row],
+    *,
+    profile: Profile,
+    assumptions: Mapping[str, str] | None = None,
+) -> dict[str, tuple[str, ...]]:
+    """Operator -> qualified Python functions of the package of kernels that call it, sorted."""
+    wrappers = Wrappers(
+        wrapper_program(tree, profile, program, assumptions or {}), [row.name for row in rows], program.full
+    )
+    out: dict[str, set[str]] = {}
+    for key, uses in wrappers.uses.items():
+        for op in uses:
+            out.setdefault(op, set()).add(key.partition(":")[2].replace(":", "."))
+    return {op: tuple(sorted(names)) for op, names in sorted(out.items())}
+
+
+__all__ = ["derive", "sites", "wrappers_of"]
