@@ -573,7 +573,7 @@ class Miner:
         return self.carried(kind, base, theirs, made.parent, expect, answer=made.id)
 
     def squashed(self, most: int, furthest: int = 300) -> None:
-        """X and Y of one file, next to each other: the patch is both, the target has X (hunk already there)."""
+        """X and Y of one file, next to each other: the patch is both, the target has X already."""
         order = list(range(len(self.line) // 6, len(self.line)))
         self.rng.shuffle(order)
         made = 0
@@ -709,7 +709,7 @@ class Miner:
                     )
 
     def alive(self, commit: Commit, index: int, until: int) -> float:
-        """Which share of the added lines is still there, followed commit by commit; 0 where removed ones came back."""
+        """Which share of the added lines is still there, commit by commit; 0 where removed ones came back."""
         total = left = 0
         for change in commit.changes:
             path: str | None = change.new
@@ -801,7 +801,7 @@ def shifted(line: str, dent: int) -> str:
 
 
 def functions(text: str | None) -> dict[tuple[str, str, str], tuple[int, int, int]]:
-    """(qualified name, name, source without indentation) -> (first line, end, indentation), from 8 lines on."""
+    """(qualified name, name, source without indentation) -> (first line, end, indentation); 8 lines or more."""
     tree = parses(text or "")
     if tree is None or text is None:
         return {}
@@ -841,7 +841,7 @@ def main() -> int:
     print(f"{len(miner.line)} commits of the main line read", flush=True)
     steps = {
         "pairs": miner.pairs,
-        "commuted": lambda: miner.commuted(30, 110),
+        "commuted": lambda: miner.commuted(16, 110),
         "squashed": lambda: miner.squashed(30),
         "moved": lambda: miner.moved(40),
         "upstream": lambda: miner.upstream(50),
