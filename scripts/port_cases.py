@@ -801,7 +801,7 @@ def shifted(line: str, dent: int) -> str:
 
 
 def functions(text: str | None) -> dict[tuple[str, str, str], tuple[int, int, int]]:
-    """(qualified name, name, source without indentation) -> (first line, end, indentation); 8 lines or more."""
+    """(qualified name, name, source without indentation) -> (first line, end, indent); 8 lines or more."""
     tree = parses(text or "")
     if tree is None or text is None:
         return {}
