@@ -91,7 +91,7 @@ def read_region(ahead: Forward, into: Regions) -> bool:
             trouble = f"more than {MAX_IMAGES} images: the rest is not read"
     if trouble:
         into.wrong.append((start, trouble))
-    into.found.append(Region(start, tuple(sorted(set(images)))))
+    into.found.append(Region(start, tuple(images)))
     return True
 
 

@@ -27,6 +27,7 @@ class ObjectFacts:
     machine: str = ""  # x86_64, aarch64
     size: int = 0
     units: Counter[frozenset[Image]] = field(default_factory=Counter)
+    listed: Counter[tuple[str, str]] = field(default_factory=Counter)  # cubin and PTX, with and without code
     for_linking: int = 0  # fat binaries that only the device linker reads
     schemas: dict[str, str] = field(default_factory=dict)  # schema -> operator's name
     names: set[str] = field(default_factory=set)  # those of the wanted names that are among its strings
@@ -120,6 +121,7 @@ def _count(found: list[Region], sections: list[Section] | None, facts: ObjectFac
         if name == _FOR_LINKING:
             facts.for_linking += 1
             continue
+        facts.listed.update((image.what, image.arch) for image in region.images if image.what in ("cubin", "ptx"))
         images = frozenset(image for image in region.images if image.code and image.what != "lto")
         if images:
             facts.units[images] += 1

@@ -59,4 +59,5 @@ class BigFiles(Protocol):
     def chunks(self, path: str) -> Iterator[bytes]:
         """The bytes of one file in pieces. ``UserError`` T006 or T014 where they cannot be had."""
 
-    def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]: ...
+    def on_disk(self, path: str) -> str | None:
+        """Where the file lies on this disk, or None for one that is packed. Nothing is read for it."""

@@ -81,6 +81,10 @@ class FilesOnDisk:
         finally:
             os.close(opened[0])
 
+    def on_disk(self, path: str) -> str | None:
+        """Where the file lies, without asking whether it is still there (:meth:`local_path` asks)."""
+        return os.path.join(self.root, self._raw.get(path, path))
+
     def info(self) -> TreeInfo:
         if self._info is None:
             self._info = self._describe(self.blobs())

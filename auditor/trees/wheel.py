@@ -132,6 +132,9 @@ class WheelTree:
         except OSError as error:
             raise unreadable(str(self.path), error) from None
 
+    def on_disk(self, path: str) -> str | None:
+        return None
+
     def local_path(self, path: str) -> str | None:
         return None
 

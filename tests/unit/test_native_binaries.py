@@ -18,10 +18,12 @@ from auditor.arch.targets import load_targets
 from auditor.errors import UserError
 from auditor.native.binaries import Binaries, architectures, library_of, object_cell, read_binaries, rows
 from auditor.native.objects import ObjectFacts, read_object
+from auditor.native.second import compare, second_opinion
 from auditor.native.strings import schema_name, tidy
 from auditor.trees.base import BigFiles
 from auditor.trees.folder import FolderTree
 from auditor.trees.installed import installed_tree
+from auditor.trees.tools import find_cuobjdump
 from auditor.trees.wheel import WheelTree
 from tests.unit.fatbins import cubin, image, region, shared_object, wheel
 
@@ -412,6 +414,80 @@ def test_a_bomb_that_lies_about_its_size_gives_no_more_than_it_says(tmp_path: Pa
     assert caught.value.code == "T006"
 
 
+# --- a second opinion -----------------------------------------------------------------------------------
+
+LISTING = """ELF file    1: ops.1.sm_90a.cubin
+ELF file    2: ops.2.sm_100.cubin
+PTX file    1: ops.1.sm_120f.ptx
+"""
+
+
+def test_a_listing_that_agrees() -> None:
+    """cuobjdump names a family-specific cubin by its plain architecture, and counts images without code."""
+    facts = read(
+        shared_object(
+            region(image("90a", payload=cubin()), image("100f"), image("120f", "ptx")),
+            for_linking=[region(image("80"))],
+        )
+    )
+    assert compare(facts, LISTING) == ""
+
+
+def test_a_listing_that_disagrees() -> None:
+    facts = read(shared_object(region(image("90a"), image("100f"), image("120f"))))
+    assert compare(facts, LISTING) == (
+        "cuobjdump disagrees: it lists 1 cubin 100, 1 cubin 90a, 1 ptx 120f, "
+        "and we read 1 cubin 100, 1 cubin 120, 1 cubin 90a"
+    )
+    assert "it lists nothing" in compare(facts, "")
+
+
+def fake_tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.mkdir()
+    tool = folder / "cuobjdump"
+    tool.write_text("#!/bin/sh\n" + script)
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+@pytest.mark.parametrize(
+    "script, word",
+    [
+        ("printf 'ELF file    1: object.1.sm_90a.cubin\\n'", ""),
+        ("printf 'ELF file    1: object.1.sm_80.cubin\\n'", "disagrees: it lists 1 cubin 80"),
+        ("echo \"cuobjdump fatal   : Invalid ELF in '$3'\" >&2; exit 255", "cannot read it, so there is no second opinion: Invalid ELF in it"),
+        ("exit 7", "it ended with 7"),
+        ("exec sleep 60", "did not finish in time"),
+    ],
+)
+def test_the_tool_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, word: str) -> None:
+    fake_tool(tmp_path / "bin", script, monkeypatch)
+    data = shared_object(region(image("90a")))
+    tree = WheelTree(wheel(tmp_path / "k.whl", {"pkg/object.so": data}))
+    problems = second_opinion(tree, read_binaries(tree), limit_s=0.3 if "sleep" in script else 30)
+    assert len(problems) == (1 if word else 0)
+    assert all(p.path == "pkg/object.so" and word in p.message for p in problems)
+    assert not any(str(tmp_path) in p.message for p in problems)
+
+
+def test_no_tool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.path", [str(tmp_path)])
+    monkeypatch.delenv("CUDA_HOME", raising=False)
+    monkeypatch.delenv("CUDA_PATH", raising=False)
+    with pytest.raises(UserError) as caught:
+        find_cuobjdump()
+    assert caught.value.code == "N021"
+
+
+def cuobjdump_is_there() -> bool:
+    try:
+        find_cuobjdump()
+    except UserError:
+        return False
+    return True
+
+
 # --- held against the compiler ---------------------------------------------------------------------------
 
 needs_nvcc = pytest.mark.skipif(
@@ -438,6 +514,11 @@ def test_compiled_for_several_architectures(tmp_path: Path) -> None:
     exact = [code(arch, "sm") for arch in ("80", "90a", "100a", "103a", "120a")]
     facts = build(tmp_path, KERNEL, *exact, code("121a", "sm", "compute"))
     assert (architectures(facts), facts.problems) == ("80 90a 100a 103a 120a 121a, PTX 121a", [])
+    if not cuobjdump_is_there():
+        pytest.skip("no cuobjdump: what was read is not held against it")
+    (tmp_path / "k.cu").unlink()
+    tree = FolderTree(tmp_path)
+    assert second_opinion(tree, read_binaries(tree)) == ()
 
 
 @needs_nvcc
