@@ -121,7 +121,9 @@ def _count(found: list[Region], sections: list[Section] | None, facts: ObjectFac
         if name == _FOR_LINKING:
             facts.for_linking += 1
             continue
-        facts.listed.update((image.what, image.arch) for image in region.images if image.what in ("cubin", "ptx"))
+        facts.listed.update(
+            (image.what, image.arch) for image in region.images if image.what in ("cubin", "ptx")
+        )
         images = frozenset(image for image in region.images if image.code and image.what != "lto")
         if images:
             facts.units[images] += 1

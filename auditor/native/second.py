@@ -21,7 +21,7 @@ _NONE = "does not contain device code"
 
 
 def second_opinion(tree: BigFiles, binaries: Binaries, *, limit_s: float = LIMIT_S) -> tuple[Problem, ...]:
-    """A problem for every object of which ``cuobjdump`` says something else. ``UserError`` N021: no such tool."""
+    """A problem for every object of which ``cuobjdump`` says something else. ``UserError`` N021: no tool."""
     tool = find_cuobjdump()
     found = []
     for path, facts in binaries.objects.items():

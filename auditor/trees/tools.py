@@ -1,4 +1,4 @@
-"""NVIDIA's ``cuobjdump``, where there is one: a second reader of device code, asked only when a person wants it.
+"""NVIDIA's ``cuobjdump``, where there is one: a second reader of device code, asked only on demand.
 
 It runs with a fixed argument list on one file, without input, for a limited time, and what it may say is
 limited too. It maps the whole file (1 GB of memory for a library of 1 GB), and a member of a wheel has to be
@@ -52,12 +52,15 @@ def find_cuobjdump() -> str:
     raise UserError(
         "N021",
         "no cuobjdump on PATH, in CUDA_HOME or in this Python",
-        hints=["python -m pip install 'sglang-auditor[cuobjdump]'", "leave --cuobjdump out: nothing needs it"],
+        hints=[
+            "python -m pip install 'sglang-auditor[cuobjdump]'",
+            "leave --cuobjdump out: nothing needs it",
+        ],
     )
 
 
 def ask_cuobjdump(tool: str, tree: BigFiles, path: str, *, limit_s: float = LIMIT_S) -> Answer:
-    """Has the tool list the device code in one file of a tree. ``UserError`` T014 if the disk does not allow it."""
+    """Has the tool list the device code in one file of a tree. ``UserError`` T014: the disk refused."""
     try:
         with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
             place = tree.on_disk(path)

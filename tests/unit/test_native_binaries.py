@@ -455,7 +455,10 @@ def fake_tool(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("printf 'ELF file    1: object.1.sm_90a.cubin\\n'", ""),
         ("printf 'ELF file    1: object.1.sm_80.cubin\\n'", "disagrees: it lists 1 cubin 80"),
-        ("echo \"cuobjdump fatal   : Invalid ELF in '$3'\" >&2; exit 255", "cannot read it, so there is no second opinion: Invalid ELF in it"),
+        (
+            "echo \"cuobjdump fatal   : Invalid ELF in '$3'\" >&2; exit 255",
+            "cannot read it, so there is no second opinion: Invalid ELF in it",
+        ),
         ("exit 7", "it ended with 7"),
         ("exec sleep 60", "did not finish in time"),
     ],
