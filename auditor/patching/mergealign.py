@@ -1,0 +1,187 @@
+"""Which statement of one version is which statement of another."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Sequence
+
+from auditor.patching.portlines import matching
+from auditor.patching.statements import Arm, Statement
+
+#: Statements that have less than this in common are two statements, not one that was changed.
+LIKE = 0.5
+
+_ALIKE = {
+    "AnnAssign": "Assign",
+    "AsyncFunctionDef": "FunctionDef",
+    "AsyncFor": "For",
+    "AsyncWith": "With",
+}
+Pair = tuple[Statement, Statement]
+
+
+def dice(a: Counter[bytes], b: Counter[bytes]) -> float:
+    """How much two bags of tokens have in common, 0 to 1."""
+    size = sum(a.values()) + sum(b.values())
+    if not size:
+        return 1.0
+    small, large = (a, b) if len(a) <= len(b) else (b, a)
+    return 2 * sum(min(count, large[key]) for key, count in small.items() if key in large) / size
+
+
+def likeness(a: Statement, b: Statement) -> float:
+    """How sure it is that ``b`` is ``a``, changed. 0 for statements of different kinds."""
+    if _ALIKE.get(a.kind, a.kind) != _ALIKE.get(b.kind, b.kind):
+        return 0.0
+    if a.norm == b.norm:
+        return 1.0
+    score = dice(a.bag, b.bag)
+    if a.is_scope:
+        return max(score, 0.75) if a.name == b.name else score * 0.8
+    if a.arms and b.arms:
+        return max(score, 0.5 + score / 2) if a.head == b.head else score
+    if a.kind in ("Assign", "AnnAssign", "AugAssign"):
+        return score * 0.7 + 0.3 if _target(a) == _target(b) else score * 0.8
+    if a.kind == "ImportFrom":
+        return score * 0.5 + 0.5 if _module(a) == _module(b) else score * 0.5
+    return score
+
+
+def _target(statement: Statement) -> tuple[bytes, ...]:
+    norm = statement.norm
+    for stop in (b"=", b":", b"+=", b"|=", b"-=", b"*="):
+        if stop in norm:
+            return norm[: norm.index(stop)]
+    return norm
+
+
+def _module(statement: Statement) -> tuple[bytes, ...]:
+    norm = statement.norm
+    return norm[: norm.index(b"import")] if b"import" in norm else norm
+
+
+def align(left: Sequence[Statement], right: Sequence[Statement]) -> list[Pair]:
+    """Pairs of the same statement, changed or not, sorted by the left one; each statement at most once.
+
+    Functions and classes are matched by name wherever they stand; everything else keeps its order.
+    """
+    numbers: dict[Hashable, int] = {}
+    a = [numbers.setdefault(s.norm, len(numbers)) for s in left]
+    b = [numbers.setdefault(s.norm, len(numbers)) for s in right]
+    mates: dict[int, int] = {}
+    for i, j, n in matching(a, b):
+        for k in range(n):
+            mates[i + k] = j + k
+    taken = set(mates.values())
+    _by_name(left, right, mates, taken)
+    at_a = at_b = 0
+    for i, j in [*_in_order(mates), (len(left), len(right))]:
+        gap_a = [k for k in range(at_a, i) if k not in mates]
+        gap_b = [k for k in range(at_b, j) if k not in taken]
+        if gap_a and gap_b:
+            _by_likeness(left, right, gap_a, gap_b, mates)
+        at_a, at_b = i + 1, j + 1
+    return [(left[i], right[j]) for i, j in sorted(mates.items())]
+
+
+def _in_order(mates: dict[int, int]) -> list[tuple[int, int]]:
+    """The longest chain of pairs that have the same order on both sides."""
+    import bisect
+
+    pairs = sorted(mates.items())
+    tails: list[int] = []
+    last: list[int] = []
+    before: list[int] = []
+    for at, (_, j) in enumerate(pairs):
+        place = bisect.bisect_left(tails, j)
+        before.append(last[place - 1] if place else -1)
+        if place == len(tails):
+            tails.append(j)
+            last.append(at)
+        else:
+            tails[place], last[place] = j, at
+    chain: list[tuple[int, int]] = []
+    at = last[-1] if last else -1
+    while at >= 0:
+        chain.append(pairs[at])
+        at = before[at]
+    return chain[::-1]
+
+
+def _names(statements: Sequence[Statement], free: Sequence[int]) -> dict[tuple[str, bytes], int]:
+    """Key of a named statement -> where it is, if it is the only one of that key."""
+    out: dict[tuple[str, bytes], int] = {}
+    twice: set[tuple[str, bytes]] = set()
+    for at in free:
+        statement = statements[at]
+        if statement.is_scope:
+            key = ("def", statement.name.encode())
+        elif statement.kind in ("Assign", "AnnAssign") and not statement.in_function():
+            target = _target(statement)
+            if len(target) != 1:
+                continue
+            key = ("=", target[0])
+        else:
+            continue
+        if key in out:
+            twice.add(key)
+        out[key] = at
+    return {key: at for key, at in out.items() if key not in twice}
+
+
+def _by_name(
+    left: Sequence[Statement], right: Sequence[Statement], mates: dict[int, int], taken: set[int]
+) -> None:
+    here = _names(left, [i for i in range(len(left)) if i not in mates])
+    there = _names(right, [j for j in range(len(right)) if j not in taken])
+    for key, i in here.items():
+        if key in there:
+            mates[i] = there[key]
+            taken.add(there[key])
+
+
+def _by_likeness(
+    left: Sequence[Statement],
+    right: Sequence[Statement],
+    gap_a: list[int],
+    gap_b: list[int],
+    mates: dict[int, int],
+) -> None:
+    """Between two sure pairs: the assignment, in order, with the most in common."""
+    if len(gap_a) * len(gap_b) > 4000:
+        return
+    width = len(gap_b) + 1
+    best = [[0.0] * width for _ in range(len(gap_a) + 1)]
+    score = [[likeness(left[i], right[j]) for j in gap_b] for i in gap_a]
+    for x in range(len(gap_a) - 1, -1, -1):
+        for y in range(len(gap_b) - 1, -1, -1):
+            here = score[x][y] + best[x + 1][y + 1] if score[x][y] >= LIKE else 0.0
+            best[x][y] = max(here, best[x + 1][y], best[x][y + 1])
+    x = y = 0
+    while x < len(gap_a) and y < len(gap_b):
+        if score[x][y] >= LIKE and best[x][y] == score[x][y] + best[x + 1][y + 1]:
+            mates[gap_a[x]] = gap_b[y]
+            x, y = x + 1, y + 1
+        elif best[x][y] == best[x + 1][y]:
+            x += 1
+        else:
+            y += 1
+
+
+def pair_arms(left: Sequence[Arm], right: Sequence[Arm]) -> dict[int, int]:
+    """Index of an arm -> index of the same arm: by header, then by keyword and place between those."""
+    a, b = [arm.head for arm in left], [arm.head for arm in right]
+    mates: dict[int, int] = {0: 0} if left and right else {}
+    for i, j, n in matching(a[1:], b[1:]):
+        for k in range(n):
+            mates[1 + i + k] = 1 + j + k
+    at_a = at_b = 0
+    for i, j in [*sorted(mates.items()), (len(left), len(right))]:
+        gap_a = [k for k in range(at_a, i) if k not in mates]
+        gap_b = list(range(at_b, j))
+        words_a = [left[k].head[:1] for k in gap_a]
+        words_b = [right[k].head[:1] for k in gap_b]
+        if gap_a and words_a == words_b:
+            mates.update(zip(gap_a, gap_b))
+        at_a, at_b = i + 1, j + 1
+    return mates
