@@ -96,13 +96,21 @@ PATCH_VERBS = {
     "diff": "what changed between two versions of a patchset",
 }
 
+#: Where the verbs that are here lie; the others say that they are not.
+PATCH_CODE = {
+    "port": "auditor.cli.patches_port:port",
+}
+
 PATCHES = Program(
     name="patches",
     question="Do my changes to these code paths still apply, and do they still do what they should?",
     usage=("patches VERB [ARGUMENTS]",),
     examples=("patches status sm120 --onto v0.5.18",),
     codes=_CODES,
-    verbs={name: Verb(text, "auditor.cli.patches_later:" + name) for name, text in PATCH_VERBS.items()},
+    verbs={
+        name: Verb(text, PATCH_CODE.get(name, "auditor.cli.patches_later:" + name))
+        for name, text in PATCH_VERBS.items()
+    },
 )
 
 UMBRELLA = Program(

@@ -1,7 +1,8 @@
 """Three versions of one statement (or of one header), merged by token and by element of its brackets.
 
-Only changes that do not overlap are merged. What both sides put at one place is kept where the place has no
-order: keyword arguments, entries of a dictionary or a set; in any other list it is kept and marked as a guess.
+Only changes that do not overlap are merged. What both sides put at one place is kept where the place has
+no order: keyword arguments, entries of a dictionary or a set; in any other list it is kept and marked as a
+guess.
 """
 
 from __future__ import annotations

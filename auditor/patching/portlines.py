@@ -78,9 +78,7 @@ def _joined(blocks: list[Match]) -> list[Match]:
     return out
 
 
-def _unique(
-    a: Sequence[Hashable], a0: int, a1: int, b: Sequence[Hashable], b0: int, b1: int
-) -> list[Match]:
+def _unique(a: Sequence[Hashable], a0: int, a1: int, b: Sequence[Hashable], b0: int, b1: int) -> list[Match]:
     """Lines that occur once on each side, the longest chain of them that is in order (patience)."""
     seen: dict[Hashable, list[int]] = {}
     for i in range(a0, a1):
@@ -116,9 +114,7 @@ def _unique(
     return chain[::-1]
 
 
-def _rarest(
-    a: Sequence[Hashable], a0: int, a1: int, b: Sequence[Hashable], b0: int, b1: int
-) -> Match | None:
+def _rarest(a: Sequence[Hashable], a0: int, a1: int, b: Sequence[Hashable], b0: int, b1: int) -> Match | None:
     """The block around the rarest common line, the longest of equally rare ones."""
     index: dict[Hashable, list[int]] = defaultdict(list)
     for i in range(a0, a1):
@@ -146,9 +142,7 @@ def _rarest(
     return best
 
 
-def _short(
-    a: Sequence[Hashable], a0: int, a1: int, b: Sequence[Hashable], b0: int, b1: int
-) -> list[Match]:
+def _short(a: Sequence[Hashable], a0: int, a1: int, b: Sequence[Hashable], b0: int, b1: int) -> list[Match]:
     """Whatever is left when every common line is frequent: an ordinary longest common subsequence."""
     if (a1 - a0) * (b1 - b0) > 250_000:
         return []
@@ -210,7 +204,8 @@ def merge(
         mine: list[Edit] = []
         other: list[Edit] = []
         take_left = at_right == len(right) or (
-            at_left < len(left) and (left[at_left].a0, left[at_left].a1) <= (right[at_right].a0, right[at_right].a1)
+            at_left < len(left)
+            and (left[at_left].a0, left[at_left].a1) <= (right[at_right].a0, right[at_right].a1)
         )
         first = left[at_left] if take_left else right[at_right]
         lo, hi = first.a0, first.a1

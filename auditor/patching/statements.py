@@ -22,7 +22,8 @@ _TOKEN = re.compile(
       | \"(?:[^\\\"\n]|\\.)*\" | '(?:[^\\'\n]|\\.)*'))
   | (?P<number>\.?\d(?:[eE][+-]\d|[\w.])*)
   | (?P<name>[^\W\d]\w*|[\x80-\xff\w]+)
-  | (?P<op>\*\*=|//=|>>=|<<=|\.\.\.|->|:=|==|!=|<=|>=|\*\*|//|<<|>>|[-+*/%@&|^]=|[-+*/%@&|^~<>()\[\]{}=.,:;!$?`])
+  | (?P<op>\*\*=|//=|>>=|<<=|\.\.\.|->|:=|==|!=|<=|>=
+      |\*\*|//|<<|>>|[-+*/%@&|^]=|[-+*/%@&|^~<>()\[\]{}=.,:;!$?`])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -149,6 +150,11 @@ class Statement:
         return self.source.data[self.lead : self.end]
 
     @property
+    def lead_text(self) -> bytes:
+        """The blank lines and comments above it."""
+        return self.source.data[self.lead : self.start]
+
+    @property
     def is_scope(self) -> bool:
         return self.kind in ("FunctionDef", "AsyncFunctionDef", "ClassDef")
 
@@ -196,6 +202,8 @@ class Source:
 
     def __init__(self, data: bytes) -> None:
         self.data = data
+        if data.startswith(b"\xef\xbb\xbf"):
+            raise ValueError("a byte order mark")
         data.decode("utf-8")  # offsets below count bytes of UTF-8
         tree = ast.parse(data)
         self.starts = [0]
@@ -253,9 +261,7 @@ class Source:
     def _line_end(self, line: int) -> int:
         return self.starts[line] if line < len(self.starts) else len(self.data)
 
-    def _block(
-        self, body: list[ast.stmt], lead: int, parent: Statement | None, arm: Arm
-    ) -> list[Statement]:
+    def _block(self, body: list[ast.stmt], lead: int, parent: Statement | None, arm: Arm) -> list[Statement]:
         out: list[Statement] = []
         at = 0
         while at < len(body):

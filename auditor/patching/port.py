@@ -1,0 +1,247 @@
+"""A patch carried to another tree, by the cheapest proof that holds, hunk by hunk.
+
+Pure: reads a :class:`SourceTree` and blobs, returns what the files become. Nothing is dropped and nothing
+is placed with fuzz; a patch is carried whole or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status
+from auditor.patching.portfile import FileMerge, Piece, merge_file
+from auditor.patching.porthunks import apply_hunks, reverse
+from auditor.patching.portlines import split_lines
+from auditor.trees.base import SourceTree
+from auditor.trees.names import blob_id
+
+Blobs = Callable[[str], "bytes | None"]
+_RANK = {"upstream": 0, "clean": 1, "moved": 2, "look": 3, "obsolete": 4, "conflict": 5}
+
+
+@dataclass
+class FilePort:
+    """What one change of the patch does to the tree."""
+
+    hunks: list[HunkResult] = field(default_factory=list)
+    files: dict[str, bytes | None] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
+
+
+def port(
+    change_set: ChangeSet,
+    tree: SourceTree,
+    *,
+    blobs: Blobs,
+    renames: Mapping[str, str] | None = None,
+) -> Outcome:
+    """What becomes of ``change_set`` on ``tree``.
+
+    ``blobs`` gives the content of a blob id (full or an unambiguous beginning), None where it is not known.
+    ``renames`` are paths known to have moved, old to new.
+    """
+    work = _Port(tree, blobs, dict(renames or {}))
+    parts = [work.change(change) for change in change_set.changes]
+    return _outcome(parts, work.tree)
+
+
+def _outcome(parts: list[FilePort], tree: SourceTree) -> Outcome:
+    hunks = tuple(hunk for part in parts for hunk in part.hunks)
+    words = {hunk.status for hunk in hunks}
+    status: Status
+    if "conflict" in words:
+        status = "conflict"
+    elif words <= {"upstream"}:
+        status = "upstream"
+    elif "look" in words:
+        status = "look"
+    elif "upstream" in words:
+        status = "partly"
+    elif "moved" in words:
+        status = "moved"
+    else:
+        status = "clean"
+    if status in ("conflict", "upstream"):
+        return Outcome(status, hunks)
+    files: dict[str, bytes | None] = {}
+    modes: dict[str, str] = {}
+    for part in parts:
+        files.update(part.files)
+        modes.update(part.modes)
+    return Outcome(status, hunks, dict(sorted(files.items())), dict(sorted(modes.items())))
+
+
+class _Port:
+    def __init__(self, tree: SourceTree, blobs: Blobs, renames: dict[str, str]) -> None:
+        self.tree = tree
+        self.blobs = blobs
+        self.renames = renames
+        self.paths = tree.blobs()
+
+    def change(self, change: FileChange) -> FilePort:
+        """Carry one file's change."""
+        if change.old_path is None:
+            return self._new(change)
+        path = self._find(change.old_path)
+        if path is None:
+            if change.new_path is None:
+                return _whole(change, "upstream", "no such file", "the file it deletes is not there")
+            if change.new_path != change.old_path and change.new_path in self.paths:
+                path = change.new_path
+            else:
+                return _whole(change, "conflict", "", f"{change.old_path} is not in the tree")
+        ours = self.tree.read(path)
+        base = self._base(change, ours)
+        if change.new_path is None:
+            return self._deleted(change, path, ours, base)
+        if change.binary is not None:
+            return self._binary(change, path, ours, base)
+        done = self._text(change, path, ours, base)
+        self._placed(change, path, done, ours)
+        return done
+
+    def _find(self, path: str) -> str | None:
+        if path in self.paths:
+            return path
+        moved = self.renames.get(path)
+        return moved if moved in self.paths else None
+
+    def _base(self, change: FileChange, ours: bytes) -> bytes | None:
+        """The file the patch was made for, if it is known: by its id, or because ours is it."""
+        if change.old_blob.strip("0"):
+            if blob_id(ours).startswith(change.old_blob):
+                return ours
+            return self.blobs(change.old_blob)
+        return None
+
+    def _new(self, change: FileChange) -> FilePort:
+        path = change.path
+        data = (
+            change.binary if change.binary is not None else b"".join(t for h in change.hunks for t in h.new())
+        )
+        if path not in self.paths:
+            done = _whole(change, "clean", "new file")
+            done.files[path] = data
+            if change.new_mode == "100755":
+                done.modes[path] = change.new_mode
+            return done
+        ours = self.tree.read(path)
+        if ours == data:
+            return _whole(change, "upstream", "same file")
+        return _whole(change, "conflict", "", f"{path} is there already, and is another file")
+
+    def _deleted(self, change: FileChange, path: str, ours: bytes, base: bytes | None) -> FilePort:
+        old = b"".join(text for hunk in change.hunks for text in hunk.old())
+        if ours in (base, old, change.binary_old):
+            done = _whole(change, "clean", "preimage identical")
+            done.files[path] = None
+            return done
+        return _whole(change, "conflict", "", f"{path} was changed since, and the patch deletes it")
+
+    def _binary(self, change: FileChange, path: str, ours: bytes, base: bytes | None) -> FilePort:
+        if ours == change.binary:
+            return _whole(change, "upstream", "same file")
+        if ours == base or ours == change.binary_old:
+            done = _whole(change, "clean", "preimage identical")
+            done.files[path] = change.binary
+            return done
+        return _whole(change, "conflict", "", f"{path} is binary and was changed since")
+
+    def _text(self, change: FileChange, path: str, ours: bytes, base: bytes | None) -> FilePort:
+        if not change.hunks:  # a rename or a mode, nothing else
+            done = _whole(change, "clean", "no lines change")
+            done.files[path] = ours
+            return done
+        our_lines = split_lines(ours)
+        if base is None:
+            return self._unknown_base(change, path, our_lines)
+        applied = apply_hunks(split_lines(base), change.hunks)
+        if applied is None:
+            return _whole(change, "conflict", "", "the patch does not fit the file it names as its base")
+        theirs = b"".join(applied.lines)
+        if ours == base:
+            done = FilePort(files={path: theirs})
+            done.hunks = [
+                self._result(change, n, "clean", "preimage identical") for n in range(len(change.hunks))
+            ]
+            return done
+        if ours == theirs:
+            return FilePort(
+                [self._result(change, n, "upstream", "same file") for n in range(len(change.hunks))]
+            )
+        merged = merge_file(base, applied, ours, python=path.endswith((".py", ".pyi")))
+        return self._merged(change, path, merged, ours)
+
+    def _unknown_base(self, change: FileChange, path: str, our_lines: list[bytes]) -> FilePort:
+        applied = apply_hunks(our_lines, change.hunks, search=True)
+        back = apply_hunks(our_lines, [reverse(hunk) for hunk in change.hunks], search=True)
+        if applied is not None and back is None:
+            done = FilePort(files={path: b"".join(applied.lines)})
+            for n, hunk in enumerate(change.hunks):
+                there = applied.starts[n][0] + 1 == max(hunk.old_start, 1)
+                done.hunks.append(
+                    self._result(change, n, "clean" if there else "moved", "old lines found once")
+                )
+            return done
+        if back is not None and applied is None:
+            return FilePort(
+                [self._result(change, n, "upstream", "reverse-applies") for n in range(len(change.hunks))]
+            )
+        return _whole(
+            change, "conflict", "", f"the file it was made for is not known, and its lines do not fit {path}"
+        )
+
+    def _merged(self, change: FileChange, path: str, merged: FileMerge, ours: bytes) -> FilePort:
+        done = FilePort()
+        for number in range(len(change.hunks)):
+            pieces = [piece for piece in merged.pieces if piece.hunk == number]
+            done.hunks.append(self._of_pieces(change, number, pieces))
+        if not merged.conflicts and merged.data != ours:
+            done.files[path] = merged.data
+        return done
+
+    def _of_pieces(self, change: FileChange, number: int, pieces: list[Piece]) -> HunkResult:
+        if not pieces:
+            return self._result(change, number, "upstream", "no statement in it")
+        worst = max(pieces, key=lambda piece: _RANK[piece.status])
+        status: Any = worst.status
+        if status == "clean" and any(piece.status == "upstream" for piece in pieces):
+            status = "partly"
+        return HunkResult(
+            change.path,
+            number,
+            status,
+            worst.proof,
+            symbol=worst.symbol,
+            note=worst.note,
+        )
+
+    def _result(self, change: FileChange, number: int, status: Status, proof: str) -> HunkResult:
+        return HunkResult(change.path, number, status, proof)
+
+    def _placed(self, change: FileChange, path: str, done: FilePort, ours: bytes) -> None:
+        """Carry a rename of the patch, and its mode."""
+        if any(hunk.status == "conflict" for hunk in done.hunks):
+            return
+        target = change.new_path or path
+        if change.new_path != change.old_path and path == change.old_path and target not in self.paths:
+            done.files[target] = done.files.pop(path, None) or ours
+            done.files[path] = None
+        elif change.new_path == change.old_path or path == target:
+            target = path
+            if done.files.get(path) == ours:
+                del done.files[path]
+                if not change.new_mode or change.new_mode == change.old_mode:
+                    done.hunks = [
+                        HunkResult(h.path, h.index, "upstream", h.proof) if h.index == -1 else h
+                        for h in done.hunks
+                    ]
+        if change.new_mode and change.new_mode != change.old_mode and change.old_mode:
+            done.files.setdefault(target, ours)
+            done.modes[target] = change.new_mode
+
+
+def _whole(change: FileChange, status: Status, proof: str, note: str = "") -> FilePort:
+    return FilePort([HunkResult(change.path, -1, status, proof, note=note)])
