@@ -61,7 +61,11 @@ def port(patch: str, root: str, base: str | None, tip: str | None, dry_run: bool
     tree, repo = _open(root)
     outcome = carry(changes, tree, blobs=_blobs(repo))
     if outcome.files and not dry_run:
-        _write(Path(root), outcome)
+        from auditor.patching.write.inplace import write_in_place
+
+        write_in_place(
+            Path(root), repo, outcome.files, outcome.modes, tree.blobs(), what=os.path.basename(patch)
+        )
     if not quiet:
         click.echo(_text(outcome, dry_run), nl=False)
     if outcome.status == "conflict":
@@ -107,53 +111,6 @@ def _blobs(repo: GitRepo | None):  # type: ignore[no-untyped-def]
         return known[oid]
 
     return blob
-
-
-def _write(root: Path, outcome: Outcome) -> None:
-    """All files or none: written beside their targets, then moved into place; undone if a move fails."""
-    ready: list[tuple[Path, Path | None]] = []
-    before: list[tuple[Path, bytes | None]] = []
-    try:
-        for name, data in outcome.files.items():
-            target = _inside(root, name)
-            if data is None:
-                ready.append((target, None))
-                continue
-            target.parent.mkdir(parents=True, exist_ok=True)
-            temporary = target.with_name(f".{target.name}.port.tmp")
-            temporary.write_bytes(data)
-            mode = outcome.modes.get(name)
-            if mode:
-                temporary.chmod(int(mode[-3:], 8))
-            elif target.exists():
-                temporary.chmod(target.stat().st_mode & 0o777)
-            ready.append((target, temporary))
-        for target, new in ready:
-            before.append((target, target.read_bytes() if target.exists() else None))
-            if new is None:
-                target.unlink(missing_ok=True)
-            else:
-                os.replace(new, target)
-    except BaseException:
-        for target, old in before:
-            if old is None:
-                target.unlink(missing_ok=True)
-            else:
-                target.write_bytes(old)
-        for _, temporary_left in ready:
-            if temporary_left is not None:
-                temporary_left.unlink(missing_ok=True)
-        raise
-
-
-def _inside(root: Path, name: str) -> Path:
-    """The file of a path in the tree; no part of it may be a symlink."""
-    at = root
-    for part in name.split("/"):
-        at = at / part
-        if at.is_symlink():
-            raise UserError("P004", "will not write through a symbolic link", place=name)
-    return at
 
 
 def _text(outcome: Outcome, dry_run: bool) -> str:

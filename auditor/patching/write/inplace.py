@@ -1,0 +1,68 @@
+"""Writing one outcome into a folder or work tree as it lies there: no commit, no record, all or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from auditor.errors import EXIT_CONFLICT, UserError
+from auditor.patching.paths import STATE_FOLDER
+from auditor.patching.write.disk import Root, held
+from auditor.patching.write.journal import STATE, Put, left_behind, transact
+from auditor.trees.git import GitRepo
+from auditor.trees.names import blob_id
+
+#: Seconds to wait for another run on the same target.
+PATIENCE = 10.0
+
+
+def write_in_place(
+    folder: Path,
+    repo: GitRepo | None,
+    files: Mapping[str, bytes | None],
+    modes: Mapping[str, str],
+    planned_on: Mapping[str, str],
+    *,
+    what: str,
+) -> None:
+    """Put ``files`` (bytes, or None to remove) below ``folder``; ``planned_on`` are the blob ids before.
+
+    ``UserError`` P042 another run, P044 a file that changed since it was read, P056 an unfinished run.
+    """
+    store = folder / STATE_FOLDER if repo is None else repo.git_dir / "patches-state"
+    lock = folder if repo is None else repo.git_dir
+    with held(lock, PATIENCE), Root(folder) as root:
+        if left_behind(root, store) is not None:
+            raise UserError(
+                "P056",
+                "an earlier run was stopped in the middle",
+                place=str(folder),
+                hints=[f"patches doctor --to {folder}"],
+                exit_code=EXIT_CONFLICT,
+            )
+        puts: list[Put] = []
+        for path, after in files.items():
+            before, perm = root.read(path) or (None, 0)
+            if ("" if before is None else blob_id(before)) != planned_on.get(path, ""):
+                raise UserError(
+                    "P044", "a file was changed since it was read", place=path, hints=["run it again"]
+                )
+            puts.append(Put(path, before, after, perm, _perm(modes.get(path, ""), perm, after)))
+        try:
+            state: str | None = (store / STATE).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            state = None
+        transact(root, store, puts, verb="port", what=what, state_before=state, state_after=state)
+
+
+def _perm(mode: str, perm: int, data: bytes | None) -> int:
+    if data is None:
+        return 0
+    mask = os.umask(0)
+    os.umask(mask)
+    if not perm:
+        return (0o777 if mode == "100755" else 0o666) & ~mask
+    if mode == "100755":
+        return perm | (perm & 0o444) >> 2
+    return perm & ~0o111 if mode == "100644" else perm
