@@ -713,9 +713,18 @@ class Expressions:
         )
         inner.this, inner.may, inner.must = fr.this, fr.may, 0
         inner.statement = fr.statement
-        unrolled = self._unrolled(node, fr, inner)
-        if unrolled is not None:
-            return unrolled
+        value = self._unrolled(node, fr, inner)
+        if value is None:
+            value = self._rounds(node, inner)
+        if inner.raises:
+            # no round may come to the call that raises, and a generator may never be asked
+            fr.raises += 1
+            fr.thrown |= inner.thrown
+            fr.must, fr.stay = fr.must & ~inner.thrown, fr.stay & ~inner.thrown
+        return value
+
+    def _rounds(self, node: Any, inner: Frame) -> V:
+        """A comprehension over anything: one round stands for all."""
         roots = via = EMPTY
         for generator in node.generators:
             self.ev(generator.iter, inner)

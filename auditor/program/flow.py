@@ -161,6 +161,7 @@ class Flow(Calls):
         fr.globals.update(node.names)
 
     def _delete(self, node: ast.Delete, fr: Frame) -> None:
+        fr.raises += 1  # what is not there cannot be deleted
         for target in node.targets:
             name = dotted(target)
             if name:

@@ -27,6 +27,9 @@ TARGETS = tuple(load_targets())
 CAPABILITY = {name: target.capability for name, target in load_targets().items()}
 LETTER = {"true": "T", "false": "F", "unknown": "?"}
 Key = tuple[str, int, str, str]  # path, line, kind, predicate
+#: Errors that generated code raises by name. Any other one stands for code that cannot be foreseen.
+NAMED = ("Explicit", "AssertionError", "SystemExit")
+UNFORESEEN = -1
 
 
 class OutOfSteps(BaseException):
@@ -62,10 +65,13 @@ class Probe:
     def of(self, key: Key, target: str) -> Seen:
         return self.seen.get(target, {}).get(self.numbers.get(key, -1), Seen())
 
-    def note(self, number: int, value: bool) -> None:
+    def step(self) -> None:
         self.steps += 1
         if self.steps > 3000:
             raise OutOfSteps
+
+    def note(self, number: int, value: bool) -> None:
+        self.step()
         one = self.here.get(number)
         if one is None:
             one = self.here[number] = Seen()
@@ -84,16 +90,31 @@ class Probe:
         return base[index]
 
     def enter(self, path: str, symbol: str) -> None:
-        self.steps += 1
-        if self.steps > 3000:
-            raise OutOfSteps
+        self.step()
         self.stack.append((path, symbol, set()))
+
+    def caught(self, error: BaseException) -> None:
+        """An error that nobody raises by name (a type error, say) was caught: this activation is no witness."""
+        if isinstance(error, OutOfSteps):
+            raise error
+        if self.stack and type(error).__name__ not in NAMED:
+            self.stack[-1][2].add(UNFORESEEN)
 
     def leave(self, error: BaseException | None) -> None:
         path, symbol, met = self.stack.pop()
-        if error is None or type(error).__name__ in ("Explicit", "AssertionError", "SystemExit"):
-            # other exceptions (a type error, say) stand for code that cannot be foreseen
+        if error is not None and not symbol:
+            return  # what is said of the top level of a module supposes that it can be imported
+        if UNFORESEEN not in met and (error is None or type(error).__name__ in NAMED):
             self.activations.setdefault((path, symbol, self.target), set()).add(frozenset(met))
+
+
+def _step() -> ast.stmt:
+    """One round of a loop, counted, so that a loop without gates ends as well."""
+    return ast.Expr(ast.Call(ast.Name("__probe_step__", ast.Load()), [], []))
+
+
+def _caught(name: str = "__caught__") -> ast.stmt:
+    return ast.Expr(ast.Call(ast.Name("__probe_caught__", ast.Load()), [ast.Name(name, ast.Load())], []))
 
 
 class _Wrap(ast.NodeTransformer):
@@ -123,7 +144,28 @@ class _Wrap(ast.NodeTransformer):
 
     def visit_While(self, node: ast.While) -> ast.AST:
         test = self._value("while", node, node.test)
-        return ast.While(test, [self.visit(n) for n in node.body], [self.visit(n) for n in node.orelse])
+        return ast.While(test, [_step(), *map(self.visit, node.body)], [self.visit(n) for n in node.orelse])
+
+    def visit_For(self, node: ast.For) -> ast.AST:
+        body, orelse = [_step(), *map(self.visit, node.body)], [self.visit(n) for n in node.orelse]
+        return ast.For(self.visit(node.target), self.visit(node.iter), body, orelse)
+
+    def visit_With(self, node: ast.With) -> ast.AST:
+        body: list[ast.stmt] = [self.visit(n) for n in node.body]
+        if any("suppress" in ast.unparse(item.context_expr) for item in node.items):
+            caught = ast.ExceptHandler(
+                ast.Name("BaseException", ast.Load()), "__caught__", [_caught(), ast.Raise()]
+            )
+            body = [ast.Try(body, [caught], [], [])]
+        return ast.With([self.visit(i) for i in node.items], body)
+
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
+        body = [self.visit(n) for n in node.body]
+        if node.name is not None:
+            return ast.ExceptHandler(node.type, node.name, [_caught(node.name), *body])
+        return ast.ExceptHandler(
+            node.type or ast.Name("BaseException", ast.Load()), "__caught__", [_caught(), *body]
+        )
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         return ast.Assert(self._value("assert", node, node.test), node.msg)
@@ -279,6 +321,8 @@ def run(
     scope = {
         "__probe_value__": probe.value,
         "__probe_table__": probe.table,
+        "__probe_step__": probe.step,
+        "__probe_caught__": probe.caught,
         "__probe_enter__": lambda path, symbol: _Activation(probe, path, symbol),
     }
     finder = _Finder(codes, scope, probe)
