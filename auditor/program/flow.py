@@ -254,7 +254,7 @@ class Flow(Calls):
         if name in fr.loose:
             value = V(Unknown(all_reasons(value) | {f"nonlocal {name}"}), value.roots, value.via)
         fr.env[name] = value
-        if value.roots:
+        if value.roots or (type(value.one) is Function and value.one.name == "<lambda>"):
             fr.marked.add(name)
         if fr.kind == "module":
             fr.module.imported.discard(name)
@@ -805,10 +805,21 @@ class Flow(Calls):
         self.visit_signature(node, fr)
         self._loosen(node, fr)
         self._bind(node.name, V(function), fr, node)
+        self._mark_hot(node, fr)
         if fr.kind == "class" and fr.owner is not None:
             fr.owner.functions.setdefault(node.name, function)
         if fr.recorder is not None and fr.kind != "class":
             fr.nested.append((function, fr.env))
+
+    def _mark_hot(self, node: Any, fr: Frame) -> None:
+        """A function or class within a function that leads to a root: no statement with its name is passed
+        over."""
+        if fr.text is None:
+            return
+        first, lines = fr.text
+        text = "\n".join(lines[node.lineno - first : (node.end_lineno or node.lineno) - first + 1])
+        if self.hot_pattern().search(text) or any(name in text for name in fr.marked):
+            fr.marked.add(node.name)
 
     @staticmethod
     def _loosen(node: Any, fr: Frame) -> None:
@@ -841,6 +852,7 @@ class Flow(Calls):
         segment._nodes = [node]
         info = ClassInfo(fr.module, node.name, qualname, segment, self)
         fr.env[node.name] = V(ClassRef(info))
+        self._mark_hot(node, fr)
         if fr.recorder is not None:
             fr.nested.append((info, fr.env))
 
