@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -61,6 +62,9 @@ def assigned_names(body: list[ast.stmt]) -> set[str]:
             out.add(node.name)
         stack += children(node)
     return out
+
+
+_NAMES = re.compile(r"[A-Za-z_]\w*")
 
 
 class Flow(Calls):
@@ -143,6 +147,10 @@ class Flow(Calls):
         for key in [k for k in fr.env if "." in k] if fr.heads or "@" in text else ():
             if key.split(".", 1)[0] in text:
                 del fr.env[key]
+        for name in _NAMES.findall(text):
+            given = fr.env.get(name)
+            if given is not None and type(given.one) in (Seq, Map):
+                self.touch_value(given, fr)  # what is called may change a container it is given
         if isinstance(node, ast.Expr):
             return True
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -223,6 +231,8 @@ class Flow(Calls):
             if fr.this is not None and key.startswith(fr.this + ".") and key.count(".") == 1:
                 self._write_field(target.attr, value, fr)
         elif isinstance(target, (ast.Tuple, ast.List)):
+            if not all(isinstance(s, Seq) and len(s.items) == len(target.elts) for s in value.scalars()):
+                fr.raises += 1  # too many or too few of them
             for i, item in enumerate(target.elts):
                 if isinstance(item, ast.Starred):
                     self.assign(
