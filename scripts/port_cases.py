@@ -462,8 +462,27 @@ class Miner:
             texts.append(lines)
         if texts[0] != texts[1]:
             return False
+        if self.touched(one) is None or self.touched(one) != self.touched(two):
+            return False  # a port into the sibling twin has the same lines, too
         expect = {r[0]: (None if r[4] == NULL else r[4]) for r in two}
         return self.carried(kind, base, theirs, target, expect, source=theirs, answer=answer)
+
+    def touched(self, rows: list[tuple[str, str, str, str, str]]) -> set[tuple[str, str]] | None:
+        """(path, class or function) that differ between two trees; None where Python does not parse."""
+        out = set()
+        for path, _, _, old, new in rows:
+            if not path.endswith(".py"):
+                continue
+            bodies = []
+            for blob in (old, new):
+                text = "" if blob == NULL else self.repo.blob(blob)
+                tree = parses(text or "")
+                if tree is None:
+                    return None
+                bodies.append(named(tree))
+            one, two = bodies
+            out |= {(path, name) for name in one.keys() | two.keys() if one.get(name) != two.get(name)}
+        return out
 
     # -- commuted -------------------------------------------------------------------------------
 
@@ -605,65 +624,82 @@ class Miner:
     # -- functions that moved -------------------------------------------------------------------
 
     def moved(self, most: int, furthest: int = 900) -> None:
-        """Functions that went elsewhere word for word, and the next edits of them."""
+        """Functions that went elsewhere word for word, and later edits of them."""
         made = 0
-        for index, commit in enumerate(self.line):
+        for index in range(len(self.line) - 1, -1, -1):
+            commit = self.line[index]
             if made >= most:
                 return
             paths = [c for c in commit.changes if (c.new or c.old or "").endswith(".py")]
-            if not paths or len(paths) > 60:
+            if not paths or len(paths) > 120:
                 continue
             lost = {x.strip() for c in paths for x in c.removed if "def " in x}
             if not lost & {x.strip() for c in paths for op in c.ops for x in op.new if "def " in x}:
                 continue
             gone: dict[tuple[str, str], tuple[str, int, int, int]] = {}
-            come: dict[tuple[str, str], tuple[str, int, int, int]] = {}
+            come: dict[str, dict[tuple[str, str], tuple[int, int, int]]] = defaultdict(dict)
             for change in paths:
                 before = functions(self.repo.blob(change.old_blob)) if change.old and change.old_blob else {}
                 after = functions(self.repo.blob(change.new_blob)) if change.new and change.new_blob else {}
                 for key in before.keys() - after.keys():
                     gone[key[1:]] = (change.old or "", *before[key])
                 for key in after.keys() - before.keys():
-                    come[key[1:]] = (change.new or "", *after[key])
-            for key in sorted(gone.keys() & come.keys()):
-                made += self.moved_edit(index, gone[key], come[key], furthest)
+                    come[change.new or ""][key[1:]] = after[key]
+            for path, there in sorted(come.items()):
+                pairs = [(there[key], gone[key]) for key in sorted(there.keys() & gone.keys())]
+                if pairs:
+                    made += self.moved_edits(index, path, pairs, furthest)
 
-    def moved_edit(
-        self, index: int, gone: tuple[str, int, int, int], come: tuple[str, int, int, int], furthest: int
-    ) -> bool:
-        """The first later commit that edits only this function, told on the old place."""
-        path, start, end, indent = come
-        at = start  # where the function starts now
+    def moved_edits(
+        self,
+        index: int,
+        path: str,
+        pairs: list[tuple[tuple[int, int, int], tuple[str, int, int, int]]],
+        furthest: int,
+        most: int = 4,
+    ) -> int:
+        """Later commits that edit nothing of the file but functions that came there, on the old places."""
+        made = 0
+        before: list[list[Op]] = []  # what happened to the file since, oldest first
+        base = self.line[index].parent
         for later, change in self.by_path[path]:
             if later <= index:
                 continue
-            if later - index > furthest or change.binary or change.old != path:
-                return False
-            inside = [op for op in change.ops if op.b > at and op.a < at + end - start]
-            if not inside:
-                at += sum(len(o.new) - (o.b - o.a) for o in change.ops if o.b <= at)
-                continue
+            if later - index > furthest or change.binary or change.old != path or made >= most:
+                break
+            ops: list[Op] | None = change.ops
+            for earlier in reversed(before):
+                back = pull_back(ops, earlier) if ops is not None else None
+                ops = back[0] if back else None
+            before.append(change.ops)
             commit = self.line[later]
-            if len(commit.changes) != 1 or inside != change.ops:
-                return False
-            if any(not (at < op.a and op.b < at + end - start) for op in inside):
-                return False
-            base = self.line[index].parent
-            text = self.repo.blob(f"{base}:{gone[0]}")
-            if text is None:
-                return False
-            dent = gone[3] - indent
-            ops = [
-                Op(op.a - at + gone[1], op.b - at + gone[1], tuple(shifted(x, dent) for x in op.new))
-                for op in inside
-            ]
-            new = apply_ops(text, ops)
-            if parses(new) is None or new == text:
-                return False
-            theirs = self.repo.tree_with(base, {gone[0]: ("100644", self.repo.write(new))})
-            kind = "moved-class" if gone[0] == path else "moved-file"
-            return self.carried(kind, base, theirs, commit.parent, {path: change.new_blob}, answer=commit.id)
-        return False
+            if ops is None or commit.size() > MOST_LINES:
+                continue
+            old: dict[str, list[Op]] = defaultdict(list)
+            for op in ops:
+                for (start, end, indent), (where, at, _, dent) in pairs:
+                    if start <= op.a < end and op.b <= end and not op.a == op.b == start:
+                        new = tuple(shifted(x, dent - indent) for x in op.new)
+                        old[where].append(Op(op.a - start + at, op.b - start + at, new))
+                        break
+                else:
+                    break
+            if sum(map(len, old.values())) != len(ops):
+                continue
+            files: dict[str, tuple[str, str] | None] = {}
+            for where, moved in old.items():
+                text = self.repo.blob(f"{base}:{where}")
+                new_text = None if text is None else apply_ops(text, sorted(moved, key=lambda o: (o.a, o.b)))
+                if new_text is None or new_text == text or parses(new_text) is None:
+                    break
+                files[where] = ("100644", self.repo.write(new_text))
+            if len(files) != len(old):
+                continue
+            theirs = self.repo.tree_with(base, files)
+            kind = "moved-class" if set(files) == {path} else "moved-file"
+            expect: dict[str, str | None] = {path: change.new_blob}
+            made += self.carried(kind, base, theirs, commit.parent, expect, answer=commit.id)
+        return made
 
     # -- already upstream -----------------------------------------------------------------------
 
@@ -683,20 +719,20 @@ class Miner:
                 continue
             if any(c.binary or c.new is None for c in commit.changes):
                 continue
-            if all(full[d] >= each for d in (50, 200, 800)):
+            if late >= each and all(full[d] >= each for d in (50, 200, 800)):
                 break
             patch = self.repo.patch(commit.parent, commit.id)
             for distance in (50, 200, 800):
-                if index + distance > top or full[distance] >= each:
+                if index + distance > top or full[distance] >= each and late >= each:
                     continue
                 target = self.line[index + distance].id
                 alive = self.alive(commit, index, index + distance)
-                if alive == 1.0:
+                if alive == 1.0 and full[distance] < each:
                     if self.save(
                         "alive", "upstream", commit.parent, target, patch, "upstream", merged=commit.id
                     ):
                         full[distance] += 1
-                elif alive >= 0.5 and late < each:
+                elif 0.5 <= alive < 1.0 and late < each:
                     late += self.save(
                         "late",
                         "late",
@@ -782,6 +818,23 @@ class Miner:
             self.save("undone", "control", commit.parent, self.line[index].id, patch, "not-upstream")
 
 
+def named(tree: ast.Module) -> dict[str, list[str]]:
+    """Qualified name of each function -> its source trees (one name may be defined twice)."""
+    out: dict[str, list[str]] = defaultdict(list)
+
+    def walk(node: ast.AST, above: str) -> None:
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.ClassDef):
+                walk(child, f"{above}{child.name}.")
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                out[above + child.name].append(ast.dump(child))
+            else:
+                walk(child, above)
+
+    walk(tree, "")
+    return out
+
+
 def forward(line: int, ops: list[Op]) -> int | None:
     """Where a line is after the ops; None where they replaced it."""
     shift = 0
@@ -801,7 +854,7 @@ def shifted(line: str, dent: int) -> str:
 
 
 def functions(text: str | None) -> dict[tuple[str, str, str], tuple[int, int, int]]:
-    """(qualified name, name, source without indentation) -> (first line, end, indent); 8 lines or more."""
+    """(qualified name, name, source without indentation) -> (first line, end, indent); 5 lines or more."""
     tree = parses(text or "")
     if tree is None or text is None:
         return {}
@@ -814,7 +867,7 @@ def functions(text: str | None) -> dict[tuple[str, str, str], tuple[int, int, in
                 walk(node.body, f"{above}{node.name}.")
             elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
                 a, b = node.lineno - 1, node.end_lineno or 0
-                if b - a >= 8:
+                if b - a >= 5:
                     source = textwrap.dedent("\n".join(lines[a:b]))
                     out[(above + node.name, node.name, source)] = (a, b, node.col_offset)
 
