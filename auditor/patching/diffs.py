@@ -26,8 +26,9 @@ from auditor.patching.mails import decoded_mail, read_prelude
 from auditor.patching.model import ChangeSet, FileChange
 
 __all__ = [
-    "DEFAULT_LIMITS", "Limits", "binary_after", "binary_before", "canonical", "check_path", "changes_of",
-    "parse_patch", "plain_strips", "write_diff", "write_patch",
+    "DEFAULT_LIMITS", "OPT_IN", "Limits", "binary_after", "binary_before", "canonical", "check_path",
+    "changes_of", "git_names", "parse_patch", "plain_names", "plain_strips", "same_file", "write_diff",
+    "write_patch",
 ]  # fmt: skip
 
 #: What a patch may only do where its owner says so: change modes, make or change symbolic links, and add
@@ -64,7 +65,7 @@ def parse_patch(
         )
     head = read_prelude(found.prelude)
     return ChangeSet(
-        changes=changes_of(found, name, strip=strip, allow=allow),
+        changes=changes_of(found, name, strip=strip, git_strip=strip, allow=allow),
         subject=head.subject,
         body=head.body,
         author=head.author,
@@ -75,17 +76,27 @@ def parse_patch(
 
 
 def changes_of(
-    found: Scan, name: str = "", *, strip: int | None = None, allow: Collection[str] = ()
+    found: Scan,
+    name: str = "",
+    *,
+    strip: int | None = None,
+    git_strip: int | None = None,
+    prefix: str = "",
+    allow: Collection[str] = (),
 ) -> tuple[FileChange, ...]:
-    """The files of a scanned patch as changes, checked against each other."""
+    """The files of a scanned patch as changes, checked against each other.
+
+    ``strip`` is for plain diffs, ``git_strip`` for git's; None as in :func:`parse_patch`. ``prefix`` is put
+    before every name afterwards.
+    """
     shown = name or "patch"
     if strip is None:
         counts = plain_strips(found.files)
-        plain = counts[0] if counts else 0
+        strip = counts[0] if counts else 0
     out: list[FileChange] = []
     for raw in found.files:
-        count = strip if strip is not None else (_git_count(raw, shown) if raw.git else plain)
-        out.append(_change(raw, count, f"{shown}:{raw.line}", frozenset(allow)))
+        count = git_strip if raw.git else strip
+        out.append(_change(raw, count, prefix, f"{shown}:{raw.line}", frozenset(allow)))
     _check_together(out, found.files, shown)
     return tuple(out)
 
@@ -95,13 +106,13 @@ def plain_strips(files: Iterable[RawFile]) -> list[int]:
 
     Ascending; the first is the least. Empty where no number fits all files.
     """
-    pairs = [_plain_names(raw) for raw in files if not raw.git]
+    pairs = [plain_names(raw) for raw in files if not raw.git]
     both = [(old, new) for old, new in pairs if old is not None and new is not None]
     one = [old or new or "" for old, new in pairs if old is None or new is None]
     fitting = [
         count
         for count in range(20)
-        if all(_same_file(old, new, count) for old, new in both)
+        if all(same_file(old, new, count) for old, new in both)
         and all(strip_parts(text, count) is not None for text in one)
     ]
     if not both and one and all(text.startswith(("a/", "b/")) for text in one):
@@ -109,8 +120,8 @@ def plain_strips(files: Iterable[RawFile]) -> list[int]:
     return fitting
 
 
-def _plain_names(raw: RawFile) -> tuple[str | None, str | None]:
-    """Both names of a plain diff; None for a side that says there is no file."""
+def plain_names(raw: RawFile) -> tuple[str | None, str | None]:
+    """Both names of a plain diff as written; None for a side that says there is no file."""
     old = _side(raw.old_name, raw.old_time, raw, "old")
     new = _side(raw.new_name, raw.new_time, raw, "new")
     return old, new
@@ -127,8 +138,8 @@ def _side(name: bytes | None, stamp: str, raw: RawFile, side: str) -> str | None
     return decode(name, None)
 
 
-def _same_file(old: str, new: str, count: int) -> str | None:
-    """The one name of both sides after stripping; None where they are two files."""
+def same_file(old: str, new: str, count: int) -> str | None:
+    """The one name of both sides after stripping, endings of backups ignored; None where they are two."""
     left, right = strip_parts(old, count), strip_parts(new, count)
     if not left or not right:
         return None
@@ -139,8 +150,7 @@ def _same_file(old: str, new: str, count: int) -> str | None:
     return left if without_backup(right) == left else None
 
 
-def _git_count(raw: RawFile, shown: str) -> int:
-    place = f"{shown}:{raw.line}"
+def _git_count(raw: RawFile, place: str) -> int:
     if raw.old_name and raw.new_name and b"/dev/null" not in (raw.old_name, raw.new_name):
         return git_strip(decode(raw.old_name, place), decode(raw.new_name, place))
     head = _head_names(raw, place)
@@ -171,11 +181,10 @@ def _head_names(raw: RawFile, place: str) -> tuple[str, str] | None:
     return (decode(old, place), decode(new, place)) if head[middle : middle + 1] == b" " and same else None
 
 
-def _change(raw: RawFile, count: int, place: str, allow: frozenset[str]) -> FileChange:
-    old, new = _git_paths(raw, count, place) if raw.git else _plain_paths(raw, count, place)
-    for path in (old, new):
-        if path is not None:
-            _checked(path, place, raw)
+def _change(raw: RawFile, count: int | None, prefix: str, place: str, allow: frozenset[str]) -> FileChange:
+    old, new = git_names(raw, count, place) if raw.git else _plain_paths(raw, count or 0, place)
+    old = None if old is None else prefix + _checked(old, place, raw)
+    new = None if new is None else prefix + _checked(new, place, raw)
     old_mode, new_mode = _modes(raw, place, allow)
     if raw.binary_missing:
         raise UserError(
@@ -211,16 +220,23 @@ def _change(raw: RawFile, count: int, place: str, allow: frozenset[str]) -> File
     )
 
 
-def _checked(path: str, place: str, raw: RawFile) -> None:
+def _checked(path: str, place: str, raw: RawFile) -> str:
     try:
-        check_path(path, place)
+        return check_path(path, place)
     except UserError as error:
         if not raw.git and path.startswith("/"):
             error.hints = ("patches import PATCH --commit REV", "patches import PATCH --strip NUMBER")
         raise
 
 
-def _git_paths(raw: RawFile, count: int, place: str) -> tuple[str | None, str | None]:
+def git_names(raw: RawFile, count: int | None, place: str) -> tuple[str | None, str | None]:
+    """Both paths of a file of a git diff, ``count`` parts off (None: git's prefix); None for no such side.
+
+    UserError P002, P004.
+    """
+    if count is None:
+        count = _git_count(raw, place)
+
     def stripped(name: bytes, parts: int) -> str:
         text = strip_parts(decode(name, place), parts, exact=True)
         if text is None:
@@ -255,7 +271,7 @@ def _git_paths(raw: RawFile, count: int, place: str) -> tuple[str | None, str | 
 
 
 def _plain_paths(raw: RawFile, count: int, place: str) -> tuple[str | None, str | None]:
-    old, new = _plain_names(raw)
+    old, new = plain_names(raw)
     if old is None and new is None:
         raise UserError("P002", "both sides are /dev/null", place=place)
     if old is None or new is None:
@@ -263,7 +279,7 @@ def _plain_paths(raw: RawFile, count: int, place: str) -> tuple[str | None, str 
         if text is None:
             raise UserError("P004", f"the path {old or new} has fewer than {count + 1} parts", place=place)
         return (text, None) if new is None else (None, text)
-    same = _same_file(old, new, count)
+    same = same_file(old, new, count)
     if same is None:
         raise UserError(
             "P002",

@@ -1,0 +1,138 @@
+"""``patches import``: what people carry becomes a patchset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from auditor.cli.command import VerbCommand
+from auditor.cli.patches_base import FOLDER, base_options, base_tree, layout_of
+from auditor.cli.request import Request
+from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
+
+if TYPE_CHECKING:
+    from auditor.patching.incoming import Imported
+
+
+@click.command(
+    "import",
+    cls=VerbCommand,
+    example=(
+        "patches import docker/patches/*.patch --into mine --release 0.5.16",
+        "patches import Dockerfile --into mine --exclude 'test/*'",
+        "patches import overlay/ --into mine --path ../sglang --commit v0.5.16",
+    ),
+)
+@click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
+@click.option("--into", "name", metavar="NAME", help="The patchset to write; default: the name of the input.")
+@click.option("--append", is_flag=True, help="Add to the end of a patchset that is there.")
+@click.option("--title", metavar="TEXT", help="What the patchset is, in one line.")
+@click.option("--versions", metavar="SPEC", default="", help='Versions it is for: ">=0.5.12,<0.6".')
+@click.option("--strip", type=click.IntRange(0, 20), metavar="N", help="Leading folders to take off names.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Files not wanted: 'test/*', 'test_*.py'.")
+@click.option(
+    "--allow",
+    multiple=True,
+    type=click.Choice(("modes", "symlinks", "markers")),
+    help="Take patches that do this; written into the policy.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be taken; write nothing.")
+@FOLDER
+@base_options
+def import_(
+    inputs: tuple[Path, ...],
+    name: str | None,
+    append: bool,
+    title: str | None,
+    versions: str,
+    strip: int | None,
+    exclude: tuple[str, ...],
+    allow: tuple[str, ...],
+    dry_run: bool,
+    folder: str | None,
+    request: Request,
+) -> int:
+    """How do I turn my diffs, overlays or scripts into patches? Nothing of them is run.
+
+    INPUT is a diff, a mail or mailbox, a series file, a Dockerfile, a JSON list, a folder of numbered patches
+    or of whole files, or a script that replaces text. The tree options name the base that they were made on:
+    with it names are found in the tree, line ends are fitted, and each patch says whether it fits.
+    Exit 1 if something was left out that was not excluded.
+    """
+    from auditor.patching.incoming import Options
+    from auditor.patching.incoming_read import read_inputs
+    from auditor.patching.incoming_write import write_imported
+    from auditor.patching.patchset import find_patchset
+    from auditor.profile import load_profile
+
+    chosen = name or _name_of(inputs[0])
+    if append:
+        target = find_patchset(chosen, Path(folder) if folder else None)
+    else:
+        target = Path(folder or "patchsets") / chosen
+    options = Options(strip, exclude, allow, layout_of(request.project))
+    with base_tree(request) as base:
+        taken = read_inputs(inputs, base, options)
+        label = base.info().label if base else ""
+    if not dry_run:
+        names = write_imported(
+            target,
+            taken.patches,
+            title=title or f"Patches imported as {chosen}",
+            upstreams={request.project: (load_profile(request.project).url or "", versions)},
+            allow=sorted(set(allow)),
+            append=append,
+        )
+        renamed = dict(zip((patch.name for patch in taken.patches), names))
+    else:
+        renamed = {}
+    _report(taken, renamed, label)
+    count = len(taken.patches)
+    click.echo(
+        f"{count} patch{'' if count == 1 else 'es'} {'would be ' if dry_run else ''}written to {target.name}"
+    )
+    if not dry_run:
+        option = f" --folder {folder}" if folder else ""
+        click.echo(f"next: say why each is carried, then patches lint {chosen}{option}", err=True)
+    return EXIT_OK if taken.complete else EXIT_FINDINGS
+
+
+def _name_of(first: Path) -> str:
+    from auditor.patching.incoming import patch_name
+    from auditor.patching.patchset import check_name
+
+    stem = (
+        first.resolve().parent.name
+        if first.is_file() and first.suffix not in (".patch", ".diff")
+        else first.name
+    )
+    found = patch_name(stem, "")
+    if not check_name(found):
+        raise UserError("P026", "no name for the patchset", place=str(first), hints=["--into NAME"])
+    return found
+
+
+def _report(taken: Imported, renamed: dict[str, str], base: str) -> None:
+    """One line for each patch, and under it what was not taken as it stood."""
+    width = max((len(renamed.get(row.patch, row.patch)) for row in taken.rows if row.patch), default=0)
+    for row in taken.rows:
+        if row.patch:
+            files = len(row.paths)
+            words = (
+                f"{files} file{'' if files == 1 else 's'}, {row.hunks} hunk{'' if row.hunks == 1 else 's'}"
+            )
+            if row.fits is not None:
+                words += (
+                    f"; fits {base}" if row.fits == files else f"; {row.fits} of {files} files fit {base}"
+                )
+            click.echo(f"+ {renamed.get(row.patch, row.patch):<{width}}  {row.source}: {words}")
+        elif row.notes or row.excluded:
+            click.echo(f". {row.source}: nothing of it taken")
+        for path in row.excluded:
+            click.echo(f"    excluded  {path}")
+        for text in row.notes:
+            click.echo(f"    note      {text}")
+        for text in row.left_out:
+            click.echo(f"! left out  {text if text.startswith(row.source) else f'{row.source}: {text}'}")

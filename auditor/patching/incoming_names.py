@@ -1,0 +1,265 @@
+"""Which file of the tree is meant by a name in somebody's diff.
+
+A name may carry git's ``a/``, the folders of another machine (``/usr/lib/python3/site-packages/…``), the
+top folder of an unpacked archive, or lack the folder that an installed copy does not have. The tree decides;
+where it cannot, nothing is guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from auditor.errors import UserError
+from auditor.patching.diffpaths import decode, strip_parts
+from auditor.patching.diffs import git_names, plain_names, plain_strips, same_file
+from auditor.patching.diffscan import RawFile
+from auditor.trees.base import SourceTree, TreeInfo
+
+_DEEPEST = 14
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How the project lies in a repository and when installed, from its profile.
+
+    ``roots`` are the folders of the repository that an installed copy does not have (``python``), ``package``
+    the top folder of an installed copy.
+    """
+
+    roots: tuple[str, ...] = ()
+    package: str = ""
+
+
+@dataclass(frozen=True)
+class Naming:
+    """How names of one patch become paths: parts off the front, then a folder before them."""
+
+    strip: int  # of plain diffs
+    git_strip: int | None = None  # of git diffs; None: git's own prefix
+    prefix: str = ""
+    notes: tuple[str, ...] = ()
+
+
+def raw_path(raw: RawFile, naming: Naming, label: str) -> str:
+    """The path that a file of the patch gets."""
+    place = f"{label}:{raw.line}"
+    if raw.git:
+        old, new = git_names(raw, naming.git_strip, place)
+        path = new or old
+    else:
+        path = _plain_path(raw, naming.strip) or ""
+    return naming.prefix + (path or "")
+
+
+def _plain_path(raw: RawFile, count: int) -> str | None:
+    old, new = plain_names(raw)
+    if old is None or new is None:
+        return strip_parts(old or new or "", count)
+    return same_file(old, new, count)
+
+
+def choose_naming(
+    files: Sequence[RawFile],
+    tree: SourceTree | None,
+    layout: Layout,
+    strip: int | None,
+    directory: str,
+    label: str,
+    *,
+    hint: int | None = None,
+) -> Naming:
+    """How the names of this patch are meant. UserError P031 where more than one way fits, or none."""
+    prefix = directory.strip("/") + "/" if directory.strip("/") else ""
+    if strip is not None:
+        return Naming(strip, strip, prefix)
+    try:
+        if tree is not None:
+            return _by_tree(files, set(tree.blobs()), layout, prefix, label)
+        return _by_names(files, layout, prefix, label)
+    except UserError:
+        if hint is None:
+            raise
+        return Naming(hint, hint, prefix, (f"{hint} leading folders taken off its names, as the list says",))
+
+
+def _by_tree(files: Sequence[RawFile], paths: set[str], layout: Layout, prefix: str, label: str) -> Naming:
+    """The one way in which the tree has every file that is changed."""
+    prefixes = [prefix] if prefix else ["", *(f"{root}/" for root in layout.roots)]
+    ways: dict[tuple[str, ...], Naming] = {}
+    best = 0
+    for before in prefixes:
+        for git, plain in _counts(files):
+            naming = Naming(plain, git, before)
+            named = _names_of(files, naming, label)
+            if named is None:
+                continue
+            there = sum(path in paths for path, existing in named if existing)
+            wanted = sum(existing for _, existing in named)
+            new = tuple(path for path, _ in named)
+            if wanted and there == wanted:
+                ways.setdefault(new, naming)
+            elif not wanted and _folder_known(new, paths):
+                ways.setdefault(new, naming)
+            best = max(best, there)
+    if not ways and best:
+        # Not every file is there. Only names that need no help are taken then.
+        naming = Naming(min(plain_strips([raw for raw in files if not raw.git]) or [0]), None, prefix)
+        named = _names_of(files, naming, label)
+        if named and any(path in paths for path, existing in named if existing):
+            return _with_notes(naming)
+    if not ways:
+        if all(raw.git for raw in files):
+            return _with_notes(Naming(0, None, prefix))
+        raise _unclear(files, "the base has none of its files under any name", label)
+    if len(ways) > 1:
+        plain_way = next((way for way in ways.values() if way.git_strip is None and not way.prefix), None)
+        if plain_way is not None and all(raw.git for raw in files):
+            return _with_notes(plain_way)
+        raise _unclear(files, f"the base has its files under {len(ways)} names", label)
+    (naming,) = ways.values()
+    return _with_notes(naming)
+
+
+def _with_notes(naming: Naming) -> Naming:
+    notes = []
+    count = max(naming.strip, naming.git_strip or 0)
+    if count > 1:
+        notes.append(f"{count} leading folders taken off its names")
+    if naming.prefix:
+        notes.append(f"{naming.prefix} put before its names")
+    return Naming(naming.strip, naming.git_strip, naming.prefix, tuple(notes))
+
+
+class RepositoryView:
+    """An installed copy under the names that its files have in the repository."""
+
+    def __init__(self, base: SourceTree, root: str) -> None:
+        self.base = base
+        self.root = root + "/"
+
+    @classmethod
+    def of(cls, tree: SourceTree, layout: Layout) -> SourceTree:
+        """``tree`` itself if it is laid out as the repository is, else a view of it."""
+        roots = [f"{root}/" for root in layout.roots if root]
+        if not roots or any(path.startswith(tuple(roots)) for path in tree.blobs()):
+            return tree
+        return cls(tree, layout.roots[0])
+
+    def info(self) -> TreeInfo:
+        return self.base.info()
+
+    def blobs(self) -> Mapping[str, str]:
+        return {self.root + path: blob for path, blob in self.base.blobs().items()}
+
+    def read(self, path: str) -> bytes:
+        if not path.startswith(self.root):
+            raise KeyError(path)
+        return self.base.read(path[len(self.root) :])
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        for path in paths:
+            yield path, self.read(path)
+
+    def local_path(self, path: str) -> str | None:
+        return self.base.local_path(path[len(self.root) :]) if path.startswith(self.root) else None
+
+
+def _counts(files: Sequence[RawFile]) -> list[tuple[int | None, int]]:
+    """Ways to strip: (of git diffs, of plain ones), what needs no help first."""
+    plain = [raw for raw in files if not raw.git]
+    if not plain:
+        return [(None, 0), *((count, 0) for count in range(_DEEPEST))]
+    counts = plain_strips(plain)[:_DEEPEST]
+    return [(None, count) for count in counts]
+
+
+def _names_of(files: Sequence[RawFile], naming: Naming, label: str) -> list[tuple[str, bool]] | None:
+    """(path, whether the base has to have it) of each file; None where a name is too short for it."""
+    out = []
+    for raw in files:
+        if raw.git:
+            try:
+                old, new = git_names(raw, naming.git_strip, label)
+            except UserError:
+                return None
+            path = old or new
+            existing = old is not None
+        else:
+            path = _plain_path(raw, naming.strip)
+            existing = plain_names(raw)[0] is not None and not _only_adds(raw)
+        if not path:
+            return None
+        out.append((naming.prefix + path, existing))
+    return out
+
+
+def _only_adds(raw: RawFile) -> bool:
+    """A plain diff whose only hunk has no line before it: the file may be new."""
+    return len(raw.hunks) == 1 and raw.hunks[0].old_start == 0 and not raw.hunks[0].old()
+
+
+def _folder_known(new: Sequence[str], paths: set[str]) -> bool:
+    """For a patch of new files only: the tree has the folders they go to."""
+    folders = {path.rpartition("/")[0] for path in paths}
+    tops = {path.partition("/")[0] for path in paths}
+    return all(path.rpartition("/")[0] in folders or path.partition("/")[0] in tops for path in new)
+
+
+def _by_names(files: Sequence[RawFile], layout: Layout, prefix: str, label: str) -> Naming:
+    """Without a tree: git's prefix, the least that makes both names equal, or the package's folder."""
+    plain = [raw for raw in files if not raw.git]
+    counts = plain_strips(plain) if plain else [0]
+    if not counts:
+        raise _unclear(plain, "no number of leading folders makes both names of each file equal", label)
+    first = counts[0]
+    names = [_plain_path(raw, first) or "" for raw in plain]
+    if all(name and not name.startswith("/") and ".." not in name.split("/") for name in names):
+        known = [_package_at(name, layout) for name in names]
+        if not names or not any(known) or all(known) and known[0] == (0, ""):
+            return Naming(first, None, prefix)
+    for count in counts:
+        found = {_package_at(_plain_path(raw, count) or "", layout) for raw in plain}
+        if len(found) == 1 and (only := found.pop()) is not None:
+            parts, before = only
+            notes = (f"{count + parts} leading folders taken off its names",) if count + parts > 1 else ()
+            return Naming(count + parts, None, prefix or before, (*notes, *_put(before)))
+    if all(name and not name.startswith("/") for name in names):
+        return Naming(first, None, prefix)
+    raise _unclear(plain, "its names are those of another machine", label)
+
+
+def _put(before: str) -> tuple[str, ...]:
+    return (f"{before} put before its names: they are those of an installed copy",) if before else ()
+
+
+def _package_at(name: str, layout: Layout) -> tuple[int, str] | None:
+    """How many leading parts stand before the project's folder in a name, and what an installed copy lacks.
+
+    None where the folder is not in it, or more than once.
+    """
+    parts = name.split("/")
+    for root in layout.roots:
+        tops = [*root.split("/"), layout.package]
+        at = [n for n in range(len(parts) - len(tops)) if parts[n : n + len(tops)] == tops]
+        if len(at) == 1:
+            return at[0], ""
+        if at:
+            return None
+    at = [n for n in range(len(parts) - 1) if parts[n] == layout.package]
+    root = layout.roots[0] if layout.roots else ""
+    return (at[0], f"{root}/" if root else "") if len(at) == 1 and layout.package else None
+
+
+def _unclear(files: Sequence[RawFile], why: str, label: str) -> UserError:
+    names = [decode(name or raw.head, label) for raw in files[:1] for name in (raw.old_name,)]
+    name = names[0] if names else ""
+    return UserError(
+        "P031",
+        f"which file of the tree is {name!r}? {why}",
+        place=f"{label}:{files[0].line}" if files else label,
+        hints=[
+            "patches import PATCH --strip NUMBER",
+            "patches import PATCH --commit REV (the tree it was made on)",
+        ],
+    )

@@ -1,0 +1,145 @@
+"""Two contents as the hunks of a diff.
+
+Lines that occur once on both sides hold the diff together (patience), what lies between them is compared by
+the standard library. The result depends on nothing but the two contents.
+"""
+
+from __future__ import annotations
+
+import bisect
+from difflib import SequenceMatcher
+
+from auditor.patching.model import FileChange, Hunk
+
+_CONTEXT = 3
+
+
+def split_lines(data: bytes) -> list[bytes]:
+    """Lines with their ends; only ``\\n`` ends one."""
+    lines = [line + b"\n" for line in data.split(b"\n")]
+    last = lines.pop()[:-1]
+    return [*lines, last] if last else lines
+
+
+def file_change(path: str, old: bytes | None, new: bytes | None, *, mode: str = "") -> FileChange | None:
+    """The change of one file, with both blob ids; None where nothing differs.
+
+    A content with a NUL in its first 8000 bytes is binary, as it is for git.
+    """
+    from auditor.trees.names import blob_id
+
+    if old == new:
+        return None
+    old_path, new_path = (None if side is None else path for side in (old, new))
+    ids = ["" if side is None else blob_id(side) for side in (old, new)]
+    if b"\0" in (old or b"")[:8000] or b"\0" in (new or b"")[:8000]:
+        return FileChange(
+            old_path, new_path, (), ids[0], ids[1], new_mode=mode if old is None else "",
+            binary=new, binary_old=old,
+        )  # fmt: skip
+    hunks = diff_hunks(split_lines(old or b""), split_lines(new or b""))
+    return FileChange(old_path, new_path, hunks, ids[0], ids[1], new_mode=mode if old is None else "")
+
+
+def diff_hunks(old: list[bytes], new: list[bytes], context: int = _CONTEXT) -> tuple[Hunk, ...]:
+    """The hunks that make ``new`` of ``old``, with ``context`` lines around each."""
+    spans = [span for span in _changed(old, new)]
+    groups: list[list[tuple[int, int, int, int]]] = []
+    for span in spans:
+        if groups and span[0] - groups[-1][-1][1] <= 2 * context:
+            groups[-1].append(span)
+        else:
+            groups.append([span])
+    return tuple(_hunk(old, new, group, context) for group in groups)
+
+
+def _hunk(old: list[bytes], new: list[bytes], group: list[tuple[int, int, int, int]], context: int) -> Hunk:
+    start = max(group[0][0] - context, 0)
+    end = min(group[-1][1] + context, len(old))
+    lines: list[tuple[str, bytes]] = []
+    at = start
+    for first, last, new_first, new_last in group:
+        lines += [(" ", text) for text in old[at:first]]
+        lines += [("-", text) for text in old[first:last]]
+        lines += [("+", text) for text in new[new_first:new_last]]
+        at = last
+    lines += [(" ", text) for text in old[at:end]]
+    new_start = group[0][2] - (group[0][0] - start)
+    has_old = any(mark != "+" for mark, _ in lines)
+    has_new = any(mark != "-" for mark, _ in lines)
+    return Hunk(start + has_old, new_start + has_new, tuple(lines))
+
+
+def _changed(old: list[bytes], new: list[bytes]) -> list[tuple[int, int, int, int]]:
+    """``old[a:b]`` became ``new[c:d]``, in order; never empty on both sides."""
+    out: list[tuple[int, int, int, int]] = []
+
+    def add(first: int, last: int, new_first: int, new_last: int) -> None:
+        if first == last and new_first == new_last:
+            return
+        if out and out[-1][1] == first and out[-1][3] == new_first:
+            first, new_first = out.pop()[::2]
+        out.append((first, last, new_first, new_last))
+
+    pending = [(0, len(old), 0, len(new))]
+    while pending:
+        first, last, new_first, new_last = pending.pop()
+        while first < last and new_first < new_last and old[first] == new[new_first]:
+            first, new_first = first + 1, new_first + 1
+        while first < last and new_first < new_last and old[last - 1] == new[new_last - 1]:
+            last, new_last = last - 1, new_last - 1
+        if first == last or new_first == new_last:
+            add(first, last, new_first, new_last)
+            continue
+        pins = _pins(old, new, first, last, new_first, new_last)
+        if pins:
+            edges = [(first, new_first), *pins, (last, new_last)]
+            parts = [
+                (left[0] + (at > 0), right[0], left[1] + (at > 0), right[1])
+                for at, (left, right) in enumerate(zip(edges, edges[1:]))
+            ]
+            pending.extend(reversed(parts))
+            continue
+        matcher = SequenceMatcher(None, old[first:last], new[new_first:new_last], autojunk=False)
+        for tag, a, b, c, d in matcher.get_opcodes():
+            if tag != "equal":
+                add(first + a, first + b, new_first + c, new_first + d)
+    return out
+
+
+def _pins(
+    old: list[bytes], new: list[bytes], first: int, last: int, new_first: int, new_last: int
+) -> list[tuple[int, int]]:
+    """The longest rising row of lines that occur exactly once in both parts."""
+    count: dict[bytes, int] = {}
+    for line in old[first:last]:
+        count[line] = count.get(line, 0) + 1
+    where: dict[bytes, int] = {}
+    again: set[bytes] = set()
+    for at in range(new_first, new_last):
+        if new[at] in where:
+            again.add(new[at])
+        where[new[at]] = at
+    pairs = [
+        (at, where[old[at]])
+        for at in range(first, last)
+        if count[old[at]] == 1 and old[at] in where and old[at] not in again
+    ]
+    tails: list[int] = []  # the smallest end of a row of each length
+    ends: list[int] = []
+    back: list[int] = []
+    for number, (_, at) in enumerate(pairs):
+        slot = bisect.bisect_left(tails, at)
+        back.append(ends[slot - 1] if slot else -1)
+        if slot == len(tails):
+            tails.append(at)
+            ends.append(number)
+        else:
+            tails[slot] = at
+            ends[slot] = number
+    row = []
+    number = ends[-1] if ends else -1
+    while number >= 0:
+        row.append(pairs[number])
+        number = back[number]
+    return row[::-1]
