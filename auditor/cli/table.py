@@ -98,7 +98,14 @@ PATCH_VERBS = {
 
 #: Where the verbs that are here lie; the others say that they are not.
 PATCH_CODE = {
+    "diff": "auditor.cli.patches_diff:diff",
+    "export": "auditor.cli.patches_export:export",
+    "import": "auditor.cli.patches_import:import_",
+    "lint": "auditor.cli.patches_lint:lint",
+    "list": "auditor.cli.patches_list:list_",
+    "new": "auditor.cli.patches_new:new",
     "port": "auditor.cli.patches_port:port",
+    "show": "auditor.cli.patches_show:show",
 }
 
 PATCHES = Program(

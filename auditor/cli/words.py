@@ -105,3 +105,15 @@ def query_ids() -> tuple[str, ...]:
         prefix = "" if base == "." else base + "/"
         found += [prefix + name[:-5] for name in names if name.endswith(".yaml") and prefix]
     return tuple(sorted(found))
+
+
+class PatchsetType(click.ParamType):
+    """The name of a patchset, or a folder that is one."""
+
+    name = "patchset"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        """Patchsets that are here and those that come with the tool."""
+        from auditor.patching.patchset import list_patchsets
+
+        return _starting((name for name, _ in list_patchsets()), incomplete)

@@ -1,0 +1,1 @@
+"""Scripts that replace text: read as data where they are plain, never run."""
