@@ -47,5 +47,5 @@ def list_(form: str, folder: str | None) -> None:
             click.echo(f"{name:<{width}}  {count:>3} {noun}  {file.title}  ({upstreams})")
         if not rows and not broken:
             click.echo("no patchsets here; patches new NAME starts one", err=True)
-    for name, error in broken:
-        click.echo(f"! {name}: {error.place}: {error.code} {error}", err=True)
+    for name, problem in broken:
+        click.echo(f"! {name}: {problem.place}: {problem.code} {problem}", err=True)

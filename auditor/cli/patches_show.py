@@ -46,8 +46,8 @@ def _stack(patchset: Patchset) -> None:
     click.echo(f"{patchset.name}: {file.title}")
     if file.why:
         click.echo(f"\n{file.why.strip()}")
-    for name, row in file.upstreams.items():
-        click.echo("  ".join(word for word in (f"for {name}", row.versions, row.url) if word))
+    for name, upstream in file.upstreams.items():
+        click.echo("  ".join(word for word in (f"for {name}", upstream.versions, upstream.url) if word))
     click.echo()
     rows = [
         (item.name, item.header.status or "no status", _content(item), item.header.title)

@@ -1,0 +1,181 @@
+"""``patches export``: a patchset in the forms that other tools take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from auditor.cli.command import VerbCommand
+from auditor.cli.patches_base import FOLDER, base_options, base_tree, layout_of
+from auditor.cli.request import Request
+from auditor.cli.words import PatchsetType
+from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
+
+if TYPE_CHECKING:
+    from auditor.patching.export import Piece
+    from auditor.patching.patchset import Patchset
+    from auditor.trees.base import SourceTree
+
+
+@click.command(
+    "export",
+    cls=VerbCommand,
+    example=(
+        "patches export mine --format-patch > mine.mbox",
+        "patches export mine --quilt --output debian/patches",
+        "patches export mine --dockerfile --release 0.5.16 --output docker/mine",
+    ),
+)
+@click.argument("patchset", type=PatchsetType())
+@click.option("--format-patch", "form", flag_value="mail", default="mail", help="Mails for git am (default).")
+@click.option("--quilt", "form", flag_value="quilt", help="A folder with series and DEP-3 heads.")
+@click.option("--squash", "form", flag_value="squash", help="One diff of all patches.")
+@click.option(
+    "--dockerfile", "form", flag_value="dockerfile", help="Files with hashes, and a stanza for a Dockerfile."
+)
+@click.option("--output", metavar="PATH", help="A file, or a folder for the forms of several files.")
+@click.option("--overwrite", is_flag=True, help="Replace a folder that an export wrote.")
+@click.option(
+    "--check", is_flag=True, help="Write nothing; exit 1 if the output is not what would be written."
+)
+@click.option(
+    "--into",
+    "target",
+    metavar="DIR",
+    default="/sgl-workspace/sglang",
+    show_default=True,
+    help="The tree in the image, for --dockerfile.",
+)
+@click.option(
+    "--installed-layout", is_flag=True, help="Paths as in site-packages, without the repository's root."
+)
+@FOLDER
+@base_options
+def export(
+    patchset: str,
+    form: str,
+    output: str | None,
+    overwrite: bool,
+    check: bool,
+    target: str,
+    installed_layout: bool,
+    folder: str | None,
+    request: Request,
+) -> int:
+    """How do I hand my patches to git am, quilt, or a Dockerfile? The same patchset gives the same bytes.
+
+    The tree options name the base; it is needed where patches are structural or references, and to prove in
+    an image what is on the disk afterwards.
+    """
+    from auditor.cli.output import write_bytes
+    from auditor.patching import export as library
+    from auditor.patching.export_write import matches_folder, write_export
+    from auditor.patching.incoming_names import RepositoryView
+    from auditor.patching.patchset import load_patchset
+
+    found = load_patchset(patchset, Path(folder) if folder else None)
+    layout = layout_of(request.project)
+    with base_tree(request) as tree:
+        base = None if tree is None else RepositoryView.of(tree, layout)
+        pieces = _pieces(found, base, tree, request)
+        if not pieces:
+            raise UserError("P035", f"{found.name} has no patches", hints=[f"patches new {found.name} PATCH"])
+        results = None
+        if form == "squash" or base is not None:
+            changes = library.squashed(pieces, base, found.name)
+            if base is not None:
+                results = _results(changes, base)
+        if installed_layout:
+            pieces = library.installed_layout(pieces, layout.roots)
+    files: dict[str, bytes] | None = None
+    if form == "mail":
+        files, data = library.mails(pieces), library.mailbox(pieces)
+    elif form == "quilt":
+        files, data = library.quilt(pieces), b""
+    elif form == "squash":
+        if installed_layout:
+            whole = library.Piece(found.name, pieces[0].header, library.ChangeSet(changes))
+            changes = library.installed_layout([whole], layout.roots)[0].changes.changes
+        data = library.write_diff(changes)
+    else:
+        if results is not None and installed_layout:
+            results = _below(results, layout.roots)
+        if not library.plain_name(target) or (output and not library.plain_name(output)):
+            raise UserError(
+                "P035",
+                "a path of a Dockerfile stanza holds letters, digits, `.`, `_`, `-` and `/`",
+                place=target,
+            )
+        source = output or f"patches/{found.name}"
+        data, files = library.dockerfile(pieces, found.name, source=source, target=target, results=results)
+        if output:
+            files["Dockerfile.patches"] = data
+    if output is None and form in ("quilt",):
+        raise UserError(
+            "U001",
+            "a quilt folder needs a place",
+            hints=[f"patches export {found.name} --quilt --output DIR"],
+        )
+    if output is None or files is None:
+        if check:
+            same = output is not None and Path(output).is_file() and Path(output).read_bytes() == data
+            return _checked(same, [output or "-"], found.name)
+        write_bytes(data, output)
+        if form == "dockerfile":
+            click.echo(
+                f"next: patches export {found.name} --dockerfile --output DIR writes the files it copies",
+                err=True,
+            )
+        return EXIT_OK
+    if check:
+        stale = matches_folder(Path(output), files)
+        return _checked(not stale, stale, found.name)
+    write_export(Path(output), files, overwrite=overwrite)
+    for name in sorted(files):
+        click.echo(f"{output.rstrip('/')}/{name}")
+    return EXIT_OK
+
+
+def _checked(same: bool, stale: list[str], name: str) -> int:
+    for each in () if same else stale:
+        click.echo(f"stale  {each}")
+    click.echo("as exported" if same else f"not what {name} is now", err=True)
+    return EXIT_OK if same else EXIT_FINDINGS
+
+
+def _pieces(
+    found: Patchset, base: SourceTree | None, tree: SourceTree | None, request: Request
+) -> list[Piece]:
+    """Diffs as they are; with a base and other forms among them, what the plan makes of the base."""
+    from auditor.patching.export import pieces_of
+
+    if base is None or all(patch.changes is not None for patch in found.patches):
+        return pieces_of(found)
+    from auditor.patching.export_plan import planned_pieces
+
+    assert tree is not None
+    return planned_pieces(found, tree, request.project)
+
+
+def _results(changes: tuple[object, ...], base: SourceTree) -> dict[str, bytes | None]:
+    from auditor.patching.exact import apply_exactly
+    from auditor.patching.model import FileChange
+
+    out: dict[str, bytes | None] = {}
+    for change in changes:
+        assert isinstance(change, FileChange)
+        before = base.read(change.old_path) if change.old_path is not None else None
+        out[change.path] = None if change.new_path is None else apply_exactly(change, before)
+    return out
+
+
+def _below(results: dict[str, bytes | None], roots: tuple[str, ...]) -> dict[str, bytes | None]:
+    """The results under the paths of an installed copy; what it does not have is left out."""
+    out = {}
+    for path, data in results.items():
+        for root in roots:
+            if path.startswith(f"{root}/"):
+                out[path[len(root) + 1 :]] = data
+    return out
