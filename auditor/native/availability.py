@@ -19,6 +19,7 @@ from auditor.gates.model import Problem
 from auditor.native.cmake_values import merged
 from auditor.native.cxx_guards import Guards
 from auditor.native.cxx_ops import MARK, Registration, registrations
+from auditor.native.cxx_program import CxxProgram
 from auditor.native.cxx_text import prepare
 from auditor.native.model import OUTCOMES, Availability, Built, Cell, Library, Row, Step
 from auditor.native.source import SUFFIXES, NativeSource, Part, native_sources
@@ -29,6 +30,7 @@ from auditor.trees.base import SourceTree
 
 SCHEMA_VERSION = "1.0"
 DEFAULT_CUDA = "13.0"
+_MACHINE_MACROS = ("__x86_64__", "__aarch64__")
 _RANK = {outcome: rank for rank, outcome in enumerate(OUTCOMES)}
 
 
@@ -157,11 +159,7 @@ def op_rows(world: World, source: NativeSource) -> list[Row]:
     for group in same_name(source.libraries):
         chosen = picks(world.tree, source.spec, world.profile, group, tuple(world.targets), world.assumptions)
         group_of.update({library.name: chosen for library in group})
-    guards = {
-        (machine, name): Guards(source.files, part, world.profile.native, world.cuda)
-        for machine, parts in source.parts.items()
-        for name, part in parts.items()
-    }
+    guards = _guards(world, source)
     rows = []
     for op in ops:
         cells = {}
@@ -192,6 +190,24 @@ def op_rows(world: World, source: NativeSource) -> list[Row]:
             )
         )
     return rows
+
+
+def _guards(world: World, source: NativeSource) -> dict[tuple[str, str], Guards]:
+    """The guards per machine and library. Libraries with the same sources and macros share what is read."""
+    shared: dict[object, Guards] = {}
+    out: dict[tuple[str, str], Guards] = {}
+    inside = {path for parts in source.parts.values() for part in parts.values() for path in part.sources}
+    by_machine = source.files.any_has(_MACHINE_MACROS, inside)
+    for machine, parts in source.parts.items():
+        for name, part in parts.items():
+            macros = {
+                key: value for key, value in part.macros.items() if by_machine or key not in _MACHINE_MACROS
+            }
+            key = (part.sources, tuple(sorted(macros.items(), key=lambda item: item[0])))
+            if key not in shared:
+                shared[key] = Guards(CxxProgram(source.files, part, world.profile.native, world.cuda))
+            out[machine, name] = shared[key]
+    return out
 
 
 def _agreed(op: _Op, options: list[Cell], machine: str) -> Cell:
@@ -248,13 +264,12 @@ def _in_library(op: _Op, part: Part, target: Target, machine: str, guards: Guard
         )
     usable = [one for one in library.built if loads(one, target)]
     sure = [one for one in usable if one.when == "true" and one.arch]
-    functions = list(op.functions)
-    if not functions:
+    if not op.functions:
         return Cell("unknown", "no function is registered for it in this build", tuple(proof))
     loaded = _best(sure, target)
-    found = guards.outcome(functions, target, loaded)
-    if found.outcome == "raises":
-        return Cell("raises", found.reason, (*proof, *found.proof))
+    found = guards.outcome(op.functions, target, loaded)
+    if found.outcome in ("raises", "falls-through"):
+        return Cell(found.outcome, found.reason, (*proof, *found.proof))
     if loaded is not None:
         text = f"{library.name} is compiled for {loaded.arch}"
         text += " as PTX" if loaded.what == "ptx" else ""
@@ -278,8 +293,6 @@ def _in_library(op: _Op, part: Part, target: Target, machine: str, guards: Guard
     ]
     reason = f"{library.name}: {shown(library.built)}"
     reason += f" on {machine}" if machine != load_targets()["sm_100"].machine else ""
-    if found.unknown_if_launched:
-        return Cell("unknown", f"{found.unknown_if_launched}; {reason}", (*proof, *found.proof))
     return Cell("not-built", reason, (*proof, *found.proof))
 
 

@@ -1,31 +1,216 @@
-"""What the functions behind operators do on a target: the guards inside them."""
+"""What the functions behind operators do on a target: guards, chains of architecture tests, kernel tags.
+
+The chain is: the function is run for the target's capability (:mod:`auditor.native.cxx_run`); what its ways
+through reach is held against the tags' data, and against the kernels as the loaded code has them.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from auditor.arch import Target
+from auditor.arch import Target, load_targets, parse_arch
+from auditor.native.cxx_index import Definition
+from auditor.native.cxx_program import NOTHING, CxxProgram, Facts
+from auditor.native.cxx_run import UNKNOWN, End, Path, Runner
+from auditor.native.cxx_text import prepare
 from auditor.native.model import Built, Step
-from auditor.native.source import Files, Part
-from auditor.profile import Native
+from auditor.native.source_macros import Macros
+
+_EFFECT = re.compile(r"[A-Za-z_]\w*")
+#: Statements that a kernel may still have although it does nothing for a target.
+_NOTHING = re.compile(
+    r"printf\s*\([^;]*;|assert\s*\([^;]*;|__trap\s*\(\s*\)\s*;|asm\s*(?:volatile)?\s*\(\s*\"trap;?\"\s*\)\s*;|return\s*;"
+    r"|(?:CUTE|CUTLASS)_INVALID_CONTROL_PATH\s*\([^;]*;|extern\s+__shared__[^;]*;|__builtin_unreachable\s*\(\s*\)\s*;"
+)
 
 
 class Found(NamedTuple):
-    """What a target meets inside. ``host_only``: no kernel is launched on the way."""
+    """What a target meets inside. ``host_only``: no kernel of the library is launched on the way.
 
-    outcome: str = "unknown"
-    reason: str = "the function is not read yet"
+    ``only_here``: why nothing else is known, where the source is not in the tree; a library that has no code
+    for the target decides all the same.
+    """
+
+    outcome: str
+    reason: str = ""
     proof: tuple[Step, ...] = ()
     host_only: bool = False
-    unknown_if_launched: str = ""
+    open: str = ""
+
+
+@dataclass
+class _Verdict:
+    outcome: str
+    reason: str
+    proof: tuple[Step, ...]
 
 
 class Guards:
     """The guards in the functions of one library."""
 
-    def __init__(self, files: Files, part: Part, native: Native, cuda: str) -> None:
-        self.part = part
+    def __init__(self, program: CxxProgram) -> None:
+        self.program = program
+        self._emptied: dict[tuple[Definition, str], bool] = {}
 
-    def outcome(self, functions: list[str], target: Target, loaded: Built | None) -> Found:
-        """What a call of these functions does on a target."""
-        return Found()
+    def outcome(self, functions: dict[str, tuple[str, int]], target: Target, loaded: Built | None) -> Found:
+        """What a call of an operator does on a target.
+
+        ``functions`` are its C++ functions with the place where each is bound; ``loaded`` is the compiled
+        code that the target takes, None where there is none.
+        """
+        founds = [self._one(name, path, target, loaded) for name, (path, _line) in functions.items()]
+        if len({found.outcome for found in founds}) > 1:
+            text = "; ".join(f"{name}: {found.outcome}" for name, found in zip(functions, founds))
+            return Found("unknown", f"its functions differ ({text})", founds[0].proof)
+        return founds[0]
+
+    def _one(self, name: str, path: str, target: Target, loaded: Built | None) -> Found:
+        if name == "lambda":
+            return Found("unknown", "a function without a name", open="a function without a name")
+        definitions = self.program.functions(name.rpartition("::")[2], path)
+        if not definitions:
+            reason = f"the source of {name} is not in this tree"
+            return Found("unknown", reason, open=reason)
+        founds = [self._defined(one, target, loaded) for one in definitions]
+        if len({found.outcome for found in founds}) > 1:
+            text = ", ".join(
+                f"{one.path}:{one.line} {found.outcome}" for one, found in zip(definitions, founds)
+            )
+            return Found("unknown", f"{name} has {len(founds)} definitions ({text})", founds[0].proof)
+        return founds[0]
+
+    def _defined(self, definition: Definition, target: Target, loaded: Built | None) -> Found:
+        facts = self.program.facts(definition)
+        start = (Step(f"{definition.name} is defined", definition.path, definition.line),)
+        if not _works(facts):
+            foreign = self.program.unresolved(definition)
+            if foreign:
+                reason = f"what it calls is not in this tree: {', '.join(foreign[:3])}"
+                return Found("unknown", reason, start, open=reason)
+            if not facts.asks:
+                return Found("runs", "it launches no kernel of this library", start, host_only=True)
+        if facts.asks:
+            ends = Runner(self.program, target).run(definition)
+        else:
+            ends = [End("return", UNKNOWN, Path(facts=facts))]
+        verdict = self._judged(ends, facts, target, loaded)
+        return Found(verdict.outcome, verdict.reason, (*start, *verdict.proof))
+
+    def _judged(self, ends: list[End], facts: Facts, target: Target, loaded: Built | None) -> _Verdict:
+        doubts = tuple(dict.fromkeys(text for end in ends for text in end.path.doubt))
+        if doubts:
+            return _Verdict("unknown", "; ".join(doubts[:3]), ())
+        working = [end for end in ends if end.kind == "return" and _works(end.path.facts)]
+        raising = [end for end in ends if end.kind == "raise" and (end.by_arch or not working)]
+        returning = [end for end in ends if end.kind == "return"]
+        if not working:
+            if raising:
+                end = max(raising, key=lambda one: one.by_arch)
+                assert end.step is not None
+                return _Verdict("raises", end.step.text, (*end.path.missed, *end.path.taken, end.step))
+            if not _works(facts):
+                return _Verdict("runs", "it launches no kernel of this library", ())
+            missed = next((end.path.missed for end in returning if end.path.missed), ())
+            if missed:
+                return _Verdict("falls-through", f"no branch for it: {missed[-1].text}", missed)
+            return _Verdict("unknown", "no way to a kernel was found", ())
+        judged = [self._end(end, target, loaded) for end in working]
+        for wanted in ("runs", "unknown", "not-built"):
+            for verdict in judged:
+                if verdict.outcome == wanted:
+                    return verdict
+        return judged[0]
+
+    def _end(self, end: End, target: Target, loaded: Built | None) -> _Verdict:
+        """One way to a kernel: whether what it reaches is code for this target."""
+        facts = end.path.facts
+        proof = (*end.path.missed, *end.path.taken)
+        states: dict[str, list[tuple[str, str, int]]] = {}
+        for tag, path, line in sorted(facts.tags):
+            states.setdefault(self._tag(tag, target), []).append((tag, path, line))
+        steps = tuple(
+            Step(f"kernel tag {tag}: {self.program.native.tags[tag].source}", path, line)
+            for tag, path, line in _first_of_each(facts.tags)
+        )
+        proof = (*proof, *steps)
+        names = {state: " ".join(sorted({tag for tag, _p, _l in held})) for state, held in states.items()}
+        if set(states) == {"no"}:
+            text = f"its kernels carry the tag {names['no']}, which compiles to nothing for {target.name}"
+            return _Verdict("not-built", text, proof)
+        if "unknown" in states:
+            tag = names["unknown"]
+            text = f"whether the tag {tag} runs on {target.name} depends on the version of its library"
+            return _Verdict("unknown", text, proof)
+        if "no" in states:
+            text = f"one way leads to the tag {names['no']}, which compiles to nothing for {target.name}"
+            return _Verdict("unknown", text, proof)
+        empty = [
+            kernel for kernel in sorted(facts.kernels) if loaded is not None and self._empty(kernel, loaded)
+        ]
+        if empty:
+            where = Step(
+                f"kernel {empty[0].name} compiles to nothing for {loaded.arch if loaded else ''}",
+                empty[0].path,
+                empty[0].line,
+            )
+            if len(empty) == len(facts.kernels) and not facts.tags:
+                return _Verdict("not-built", where.text, (*proof, where))
+            return _Verdict("unknown", where.text, (*proof, where))
+        return _Verdict("runs", "", proof)
+
+    def _tag(self, tag: str, target: Target) -> str:
+        """``runs``, ``no`` or ``unknown``: what a kernel with a tag is on a target."""
+        known = self.program.native.tags[tag]
+        if target.name in known.runs:
+            return "runs"
+        if target.name in known.unknown:
+            return "unknown"
+        if known.or_newer:
+            every = load_targets()
+            least = min(every[name].capability for name in known.runs if name in every)
+            return "runs" if target.capability >= least else "no"
+        return "no"
+
+    def _empty(self, kernel: Definition, loaded: Built) -> bool:
+        """Whether the body of a kernel has nothing left in the code that the target loads."""
+        key = (kernel, loaded.arch)
+        if key not in self._emptied:
+            self._emptied[key] = self._compiled_away(kernel, loaded)
+        return self._emptied[key]
+
+    def _compiled_away(self, kernel: Definition, loaded: Built) -> bool:
+        source = self.program.source(kernel.path)
+        first = source.line(kernel.open)
+        last = source.line(kernel.close)
+        lines = self.program.files.bare(kernel.path).split("\n")[first - 1 : last]
+        body = "\n".join(lines)
+        if "#" not in body or "__CUDA_ARCH__" not in body and "_ENABLED" not in body:
+            return False
+        capability = parse_arch(loaded.arch).capability
+        arch = capability[0] * 100 + capability[1] * 10
+        macros = Macros(
+            self.program.files, self.program.part, self.program.native, self.program.macros.cuda, arch
+        )
+        prepared = prepare(body, macros.lookup(kernel.path))
+        if prepared.unsure:
+            return False
+        text = prepared.text
+        inner = text[text.find("{") + 1 : text.rfind("}")]
+        return not _EFFECT.search(_NOTHING.sub("", inner))
+
+
+def _works(facts: Facts) -> bool:
+    return bool(facts.launches or facts.outside or facts.kernels)
+
+
+def _first_of_each(tags: Iterable[tuple[str, str, int]]) -> list[tuple[str, str, int]]:
+    first: dict[str, tuple[str, str, int]] = {}
+    for tag in sorted(tags):
+        first.setdefault(tag[0], tag)
+    return list(first.values())
+
+
+__all__ = ["NOTHING", "Found", "Guards"]

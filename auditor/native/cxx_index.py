@@ -11,15 +11,17 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from auditor.native.cxx_text import Lookup, Prepared, hollowed, prepare, without_comments
+from auditor.native.cxx_text import Lookup, Prepared, prepare, without_comments
 
-_BRACKETS = re.compile(r"[(){}]")
-_TAIL = re.compile(r"\)\s*(?:(?:const|noexcept|override|final|mutable|volatile|&&?)\s*)*(?:->[^;{}()]*)?\Z")
-_NAME = re.compile(
-    r"((?:[A-Za-z_]\w*\s*(?:<[^;{}()]*>)?\s*::\s*)*)(operator\s*[^\s\w(]+|~?[A-Za-z_]\w*)\s*(?:<[^;{}()]*>\s*)?\Z"
-)
+_STRING = r"\"(?:\\.|[^\"\\\n])*\"|'[{}()\"]'"
+_BRACKETS = re.compile(rf"[(){{}}]|{_STRING}")
+_ENDED = re.compile(r"[ \t\n]*(?:const|noexcept)?[ \t\n]*;")
+_BRACES = re.compile(rf"[{{}}]|{_STRING}")
+_AFTER = re.compile(r"\s*(?:(?:const|noexcept|override|final|mutable|volatile|&&?)\s*)*(?:->[^;{}()]*)?\Z")
+_NAME = re.compile(r"(operator\s*(?:\(\s*\)|[^\s\w(]+)|~?[A-Za-z_]\w*)\s*(?:<[^;{}()]*>\s*)?\Z")
+_QUALIFIER = re.compile(r"((?:[A-Za-z_]\w*\s*(?:<[^;{}()<>]*>)?\s*::\s*)+)\Z")
 _TYPE = re.compile(
-    r"\b(?:struct|class|union)\s+(?:[A-Z_]+\([^()]*\)\s*|alignas\([^()]*\)\s*|\[\[.*?\]\]\s*)*([A-Za-z_]\w*)[^;{}()=]*\Z"
+    r"(?:struct|class|union)\s+(?:[A-Z_]+\([^()]*\)\s*|alignas\([^()]*\)\s*|\[\[.*?\]\]\s*)*([A-Za-z_]\w*)[^;{}()=]*\Z"
 )
 _SPACE = re.compile(r"(?:\bnamespace\b[^;{}()]*|\bextern\s+\"[^\"]*\"\s*)\Z")
 _USING = re.compile(r"\busing\s+([A-Za-z_]\w*)\s*=\s*([^;]+);")
@@ -60,11 +62,11 @@ class Source:
 
     path: str
     prepared: Prepared
-    code: str  # the prepared text with the inside of strings made harmless; positions are the same
     functions: dict[str, list[Definition]] = field(default_factory=dict)
     types: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # name -> spans
-    aliases: dict[str, list[str]] = field(default_factory=dict)
-    lines: list[int] = field(default_factory=list)
+    aliases: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    spans: list[tuple[int, int]] = field(default_factory=list)  # outermost functions and types
+    declared: set[str] = field(default_factory=set)  # functions whose body is elsewhere
 
     @property
     def text(self) -> str:
@@ -72,7 +74,7 @@ class Source:
 
     def line(self, at: int) -> int:
         """The line, from 1, of an offset."""
-        return bisect_right(self.lines, at)
+        return self.text.count("\n", 0, at) + 1
 
     def body(self, definition: Definition) -> str:
         """The braced body."""
@@ -84,97 +86,128 @@ def source_of(
 ) -> Source:
     """The file under these macros. ``bare`` is the text without comments, where the caller has it already."""
     prepared = prepare(without_comments(raw) if bare is None else bare, lookup, choices)
-    code = hollowed(prepared.text)
-    source = Source(path, prepared, code)
-    source.lines = [0, *(m.end() for m in re.finditer("\n", code))]
+    code = prepared.text
+    source = Source(path, prepared)
     _find(source)
+    spans = sorted(source.spans)
     for match in _USING.finditer(code):
-        source.aliases.setdefault(match[1], []).append(match[2])
+        # Inside functions and types a name is seen with the text around it; outside it stands for itself.
+        before = bisect_right(spans, (match.start(), len(code))) - 1
+        if before < 0 or spans[before][1] < match.start():
+            source.aliases.setdefault(match[1], []).append((match[2], match.start()))
     return source
 
 
 def _find(source: Source) -> None:
-    code, path = source.code, source.path
+    code, path = source.text, source.path
     pairs: dict[int, int] = {}
     parens: list[int] = []
-    # Open braces: offset, kind ("space", "type", "function", "other"), name, parameters, head.
-    braces: list[tuple[int, str, str, int, str]] = []
-    inside = 0  # how many open braces are function bodies or unknown blocks
-    for match in _BRACKETS.finditer(code):
-        char, at = match[0], match.start()
+    # Open braces: offset, kind ("space", "type"), name.
+    braces: list[tuple[int, str, str]] = []
+    at = 0
+    while match := _BRACKETS.search(code, at):
+        char, at = match[0], match.end()
+        here = match.start()
         if char == "(":
-            parens.append(at)
+            parens.append(here)
         elif char == ")":
             if parens:
-                pairs[at] = parens.pop()
+                opened = pairs[here] = parens.pop()
+                if not parens and _ENDED.match(code, at):
+                    declared = _NAME.search(code, max(0, opened - 80), opened)
+                    if declared is not None:
+                        source.declared.add(declared[1])
         elif char == "{":
-            if inside:
-                braces.append((at, "other", "", 0, ""))
-                inside += 1
+            kind, name, params, head = _opened(code, here, pairs)
+            if kind in ("space", "type"):
+                braces.append((here, kind, name))
+                parens.clear()
                 continue
-            found = _opened(code, at, pairs)
-            braces.append((at, *found))
-            if found[0] in ("function", "other"):
-                inside += 1
-        else:
-            if not braces:
-                continue
-            opened, kind, name, params, head = braces.pop()
-            if kind in ("function", "other"):
-                inside -= 1
+            at = close = _closed(code, here)
+            if not any(kind == "type" for _at, kind, _name in braces):
+                source.spans.append((here, close))
             if kind == "function":
                 owner = next((b[2] for b in reversed(braces) if b[1] == "type"), "")
                 qualifier, _, short = name.rpartition("::")
+                owner = owner or qualifier.rpartition("::")[2]
+                line = source.line(params)
                 definition = Definition(
-                    short,
-                    path,
-                    source.line(opened if params == 0 else params),
-                    params,
-                    opened,
-                    at,
-                    owner or qualifier.rpartition("::")[2],
-                    "template" in head,
-                    head,
+                    short, path, line, params, here, close - 1, owner, "template" in head, head
                 )
                 source.functions.setdefault(short, []).append(definition)
-            elif kind == "type":
-                source.types.setdefault(name, []).append((opened, at))
+        elif char == "}":
+            if braces:
+                opened, kind, name = braces.pop()
+                if kind == "type":
+                    source.types.setdefault(name, []).append((opened, here))
+                    if not any(one[1] == "type" for one in braces):
+                        source.spans.append((opened, here))
             parens.clear()
 
 
+def _closed(code: str, at: int) -> int:
+    """The offset behind the brace that closes the one at ``at``; the end of the text without one."""
+    depth = 0
+    for match in _BRACES.finditer(code, at):
+        if match[0] == "{":
+            depth += 1
+        elif match[0] == "}":
+            depth -= 1
+            if depth == 0:
+                return match.end()
+    return len(code)
+
+
 def _opened(code: str, at: int, pairs: dict[int, int]) -> tuple[str, str, int, str]:
-    """What a brace outside of functions opens."""
+    """What a brace outside of functions opens: kind, name, offset of the parameters, text before the name."""
     start = max(0, at - 400)
     before = code[start:at]
-    last = before.rstrip()[-1:]
-    tail = _TAIL.search(before)
-    if tail is None and last and last not in ";{}=," and ")" in before:
-        tail = _initialisers(before)
-    if tail is not None:
-        end = start + tail.start()
+    piece = before[max(before.rfind(";"), before.rfind("}"), before.rfind("{")) + 1 :]
+    if not piece.strip():
+        return "other", "", 0, ""
+    end = _parameters(code, at, before, start, pairs)
+    if end is not None:
         opened = pairs.get(end)
         if opened is None:
             return "other", "", 0, ""
-        name = _NAME.search(code, max(0, opened - 300), opened)
-        if name is None or name[2] in _NOT_NAMES:
+        near = code[max(0, opened - 120) : opened]
+        name = _NAME.search(near)
+        if name is None or name[1] in _NOT_NAMES:
             return "other", "", 0, ""
-        head_start = max(
-            code.rfind(";", 0, name.start()),
-            code.rfind("}", 0, name.start()),
-            code.rfind("{", 0, name.start()),
-        )
-        head = " ".join(code[max(head_start + 1, name.start() - 600) : name.start()].split())
-        qualifier = re.sub(r"<[^;{}()]*>|\s+", "", name[1])
-        return "function", qualifier + name[2], opened, head
-    piece = before[max(before.rfind(";"), before.rfind("}"), before.rfind("{")) + 1 :]
-    kind = _TYPE.search(piece)
-    if kind is not None:
-        return "type", kind[1], 0, ""
-    if _SPACE.search(piece) or not piece.strip():
-        return ("space", "", 0, "") if _SPACE.search(piece) else ("other", "", 0, "")
-    return "other", "", 0, ""
+        begin = opened - len(near) + name.start()
+        head_start = max(code.rfind(char, max(0, begin - 1200), begin) for char in ";}{")
+        head = code[max(head_start + 1, begin - 1200, 0) : begin]
+        qualifier = _QUALIFIER.search(head[-160:])
+        owner = re.sub(r"<[^;{}()]*>|\s+", "", qualifier[1]) if qualifier else ""
+        return "function", owner + name[1], opened, " ".join(head.split())
+    word = max(piece.rfind("struct "), piece.rfind("class "), piece.rfind("union "))
+    if word >= 0:
+        kind = _TYPE.match(piece, word)
+        if kind is not None and "enum" not in piece[:word].split():
+            return "type", kind[1], 0, ""
+    return ("space" if _SPACE.search(piece) else "other"), "", 0, ""
 
 
-def _initialisers(before: str) -> re.Match[str] | None:
-    """The ) before a constructor's list of initialisers, ``A(int x) : x_(x), y_(0) {``."""
-    return re.search(r"\)(?=\s*(?:noexcept\s*)?:[^:;{}?][^;{}?]*\)\s*\Z)", before)
+def _parameters(code: str, at: int, before: str, start: int, pairs: dict[int, int]) -> int | None:
+    """The offset of the ) that ends the parameters of a function whose body opens at ``at``, or None."""
+    last = before.rfind(")")
+    if last < 0:
+        return None
+    if _AFTER.match(before, last + 1):
+        # A constructor's list of initialisers ends in a ) as well: go back to the one before the colon.
+        end = start + last
+        for _ in range(40):
+            opened = pairs.get(end)
+            if opened is None:
+                return end
+            text = code[max(0, opened - 200) : opened].rstrip()
+            lead = re.search(r"(?:,|\)\s*(?:noexcept\s*)?:)\s*[A-Za-z_]\w*\Z", text)
+            if lead is None:
+                return end
+            shift = max(0, opened - 200)
+            previous = code.rfind(")", shift, shift + lead.start() + 1)
+            if previous < 0:
+                return end
+            end = previous
+        return end
+    return None

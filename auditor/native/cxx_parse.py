@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
+
+#: A check without its ``;``, as macros allow it, is one for the grammar too.
+_CHECK = re.compile(r"^[ \t]*[A-Z][A-Z0-9_]*(?:CHECK|ASSERT)[A-Z0-9_]*\s*\(", re.MULTILINE)
 
 
 @lru_cache(maxsize=1)
@@ -55,3 +59,20 @@ def unquoted(node: Any) -> str | None:
     if node.type == "parenthesized_expression" and len(named(node)) == 1:
         return unquoted(named(node)[0])
     return None
+
+
+def closed_checks(body: str) -> str:
+    """The body with a ``;`` behind each check that lacks one; lines stay where they are."""
+    out: list[str] = []
+    kept = 0
+    for match in _CHECK.finditer(body):
+        depth = 0
+        for bracket in re.finditer(r"[()]|\"(?:\\.|[^\"\\\n])*\"", body[match.end() - 1 :]):
+            depth += {"(": 1, ")": -1}.get(bracket[0], 0)
+            if depth == 0:
+                at = match.end() - 1 + bracket.end()
+                if re.match(r"\s*\n\s*[A-Za-z_}]", body[at:]) and at > kept:
+                    out += [body[kept:at], ";"]
+                    kept = at
+                break
+    return "".join([*out, body[kept:]])

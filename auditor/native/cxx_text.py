@@ -14,22 +14,46 @@ _NOISE = re.compile(
     r"|\"(?:\\.|[^\"\\\n])*\"|(?<![0-9a-fA-F])'(?:\\.|[^'\\\n]){1,8}'",
     re.DOTALL,
 )
+_QUOTE = re.compile(r"\\.|'\"'|\"")
 _DIRECTIVE = re.compile(r"^[ \t]*#[ \t]*(\w+)((?:\\\r?\n|[^\n])*)", re.MULTILINE)
 _TOKEN = re.compile(
     r"\s*(?:(defined)\b|(0[xX][0-9a-fA-F']+|\d[\d']*)[uUlL]*|([A-Za-z_]\w*)|(&&|\|\||[=!<>]=|<<|>>|[-+*/%!<>()?:,&|^~]))"
 )
 
 
-def _blank(match: re.Match[str]) -> str:
-    text = match[0]
-    if text[0] != "/":
-        return text
-    return " " + "\n" * text.count("\n")
-
-
 def without_comments(text: str) -> str:
     """The text with each comment as one blank (and its line ends)."""
-    return _NOISE.sub(_blank, text)
+    out: list[str] = []
+    kept = 0
+    at = 0
+    while (at := text.find("/", at)) >= 0:
+        after = text[at + 1 : at + 2]
+        if after not in ("/", "*") or _quoted(text, at):
+            at += 1
+            continue
+        if after == "/":
+            end = text.find("\n", at)
+            while end > 0 and text[end - 1] == "\\":  # a line comment goes on behind a backslash
+                end = text.find("\n", end + 1)
+        else:
+            end = text.find("*/", at + 2)
+            end = end + 2 if end >= 0 else end
+        end = len(text) if end < 0 else end
+        out += (text[kept:at], " ", "\n" * text.count("\n", at, end))
+        kept = at = end
+    out.append(text[kept:])
+    return "".join(out)
+
+
+def _quoted(text: str, at: int) -> bool:
+    """Whether a position is inside a string that begins on the same line."""
+    start = text.rfind("\n", 0, at) + 1
+    if text.find('"', start, at) < 0:
+        return False
+    inside = False
+    for match in _QUOTE.finditer(text, start, at):
+        inside = not inside if match[0] == '"' else inside
+    return inside
 
 
 def _hollow(match: re.Match[str]) -> str:
@@ -65,7 +89,7 @@ class Prepared(NamedTuple):
 
     text: str
     unsure: tuple[Unsure, ...]
-    defines: dict[str, tuple[str, int]]
+    defines: dict[str, tuple[tuple[str, int], ...]]  # all that a name is defined to, with lines
 
 
 #: Gives a macro: None where it is not defined, text where it is, a Number without value where nobody knows.
@@ -248,6 +272,7 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
     unsure: list[Unsure] = []
     defines: dict[str, tuple[str, int]] = {}
     removed: set[str] = set()
+    every: dict[str, tuple[tuple[str, int], ...]] = {}
 
     def macro(name: str) -> str | Number | None:
         if name in defines:
@@ -300,6 +325,7 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
             if name:
                 body = rest[name.end() :].replace("\\\n", "\n").strip()
                 defines[name[1]] = (body, line)
+                every[name[1]] = (*every.get(name[1], ()), (body, line))
         elif word == "undef" and keep():
             for name in rest.split()[:1]:
                 defines.pop(name, None)
@@ -309,4 +335,4 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
         line += newlines
         at = match.end()
     out.append(text[at:] if keep() else "\n" * text[at:].count("\n"))
-    return Prepared("".join(out), tuple(unsure), defines)
+    return Prepared("".join(out), tuple(unsure), every)

@@ -57,11 +57,16 @@ class Files:
         self.paths = tree.blobs()
         self._raw: dict[str, str | None] = {}
         self._bare: dict[str, str] = {}
+        self.direct: dict[
+            tuple[str, str], list[str]
+        ] = {}  # headers that a file names, by folder of the build
         self.left_out: list[Problem] = []
 
     def load(self, paths: Iterable[str]) -> None:
         """Read these files, in one go."""
         wanted = [path for path in dict.fromkeys(paths) if path in self.paths and path not in self._raw]
+        if not wanted:
+            return
         for path, data in self.tree.read_many(wanted):
             if len(data) > MAX_FILE:
                 self.left_out.append(
@@ -76,6 +81,11 @@ class Files:
         if path not in self._raw:
             self.load([path])
         return self._raw.get(path)
+
+    def any_has(self, words: Iterable[str], paths: Iterable[str]) -> bool:
+        """Whether one of the words stands in one of these files."""
+        texts = [text for text in map(self.raw, paths) if text]
+        return any(word in text for text in texts for word in words)
 
     def bare(self, path: str) -> str:
         """The text without comments; "" where there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
@@ -78,25 +79,39 @@ class Macros:
                         found.setdefault(match[1], []).append((match[2].strip(), header, line))
         return found
 
+    def preload(self) -> None:
+        """Read the sources and all headers of the tree behind them, level by level: few calls to git."""
+        level = list(self.part.sources)
+        seen = set(level)
+        while level:
+            self.files.load(level)
+            found = {header for path in level for header in self._direct(path)}
+            level = sorted(found - seen)
+            seen |= found
+
+    def _direct(self, path: str) -> list[str]:
+        """The headers of the tree that a file names itself."""
+        known = self.files.direct.get((self.part.folder, path))
+        if known is None:
+            raw = self.files.raw(path) or ""
+            named = (self._resolve(path, match[1]) for match in _INCLUDE.finditer(raw))
+            known = [header for header in named if header is not None]
+            self.files.direct[self.part.folder, path] = known
+        return known
+
     def included(self, path: str) -> list[str]:
         """Headers of the tree that a file includes, through others too, nearest first."""
         out: dict[str, None] = {}
         waiting = [path]
         while waiting and len(out) < 400:
             now = waiting.pop(0)
-            raw = self.files.raw(now)
-            if raw is None:
-                continue
-            for match in _INCLUDE.finditer(raw):
-                header = self._resolve(now, match[1])
-                if header is not None and header not in out and header != path:
+            for header in self._direct(now):
+                if header not in out and header != path:
                     out[header] = None
                     waiting.append(header)
         return list(out)
 
     def _resolve(self, path: str, name: str) -> str | None:
-        import posixpath
-
         near = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
         if near in self.files.paths:
             return near
