@@ -38,8 +38,8 @@ _KNOWN = frozenset("std torch at c10 cute cutlass cuda cub thrust nvcuda __nv AT
 _NOISE = frozenset(
     """if else for while do switch case default return const constexpr auto int float double bool char void
     long short unsigned signed static inline template typename class struct using namespace true false nullptr
-    sizeof new delete this int64_t int32_t uint32_t uint64_t uint8_t int8_t size_t std torch at c10 cute cutlass
-    cuda break continue decltype static_assert max min""".split()
+    sizeof new delete this int64_t int32_t uint32_t uint64_t uint8_t int8_t size_t std torch at c10 cute
+    cutlass cuda break continue decltype static_assert max min""".split()
 )
 
 
