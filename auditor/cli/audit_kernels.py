@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import click
 
 from auditor.cli.command import Option, VerbCommand
+from auditor.cli.kernelsource import BUILT, built_words, opened_kernels
 from auditor.cli.options import Request, tree_options
-from auditor.cli.source import opened, tree_words
+from auditor.cli.source import tree_words
 from auditor.errors import EXIT_INPUT, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     example=(
         "audit kernels sglang --commit v0.5.14 --target sm_90,sm_120",
         "audit kernels sglang --op sparse_prefill_fwd -v",
+        "audit kernels sglang --kernels-wheel sglang_kernel-0.4.3-cp310-abi3-manylinux2014_x86_64.whl",
         "audit kernels sglang --assume cuda=12.8 --assume machine=aarch64 --format json",
     ),
 )
@@ -34,11 +36,44 @@ if TYPE_CHECKING:
     section="what is asked",
     help="One operator, with the whole proof.",
 )
+@click.option(
+    "--kernels-wheel",
+    type=click.Path(),
+    metavar="FILE",
+    cls=Option,
+    section=BUILT,
+    help="Kernels as they were built: their wheel, or that unpacked.",
+)
+@click.option(
+    "--kernels-installed",
+    is_flag=False,
+    flag_value="",
+    metavar="[DIR]",
+    cls=Option,
+    section=BUILT,
+    help="The same from an installed copy, there or in DIR; not imported.",
+)
+@click.option(
+    "--cuobjdump",
+    "second",
+    is_flag=True,
+    cls=Option,
+    section=BUILT,
+    help="Hold what was read from them against NVIDIA's cuobjdump.",
+)
 @tree_options(targets="all")
-def kernels(name: str | None, op: str | None, request: Request) -> int:
+def kernels(
+    name: str | None,
+    op: str | None,
+    kernels_wheel: str | None,
+    kernels_installed: str | None,
+    second: bool,
+    request: Request,
+) -> int:
     """Which compiled kernels does each target have, and what leaves the others out?
 
-    Read from the sources, for a build with the assumed CUDA version on the machines the targets come in.
+    Read from the sources, for a build with the assumed CUDA version on the machines the targets come in; or
+    from compiled kernels, alone or, where a tree is named too, over its sources.
     """
     from auditor.cli.output import render, write_bytes
     from auditor.cli.progress import Progress
@@ -52,15 +87,22 @@ def kernels(name: str | None, op: str | None, request: Request) -> int:
             fact = f"no project {name!r}; there are: {', '.join(profile_names())}"
             raise UserError("U011", fact, hints=[f"audit kernels {profile_names()[0]}"])
         request = request._replace(project=name)
-    with opened(request) as tree:
+    with opened_kernels(request, kernels_wheel, kernels_installed, second) as (tree, compiled):
         options = KernelOptions(request.targets, request.assumptions, request.project)
-        with Progress(request.quiet).waiting(f"reading the kernels of {tree.info().label}"):
-            found = availability(tree, options)
+        label = tree.info().label if compiled is None else compiled.label
+        with Progress(request.quiet).waiting(f"reading the kernels of {label}"):
+            found = availability(tree, options, compiled)
         if op is not None:
             found = page.only(found, op)
         if request.format == "json":
             write_bytes(kernelsjson.dumps(found), request.output)
         else:
+            words = [
+                "audit kernels",
+                request.project,
+                tree_words(request),
+                built_words(kernels_wheel, kernels_installed),
+            ]
 
             def draw(console: Console) -> None:
                 page.render(
@@ -69,8 +111,8 @@ def kernels(name: str | None, op: str | None, request: Request) -> int:
                     verbose=request.verbose,
                     quiet=request.quiet,
                     one=op is not None,
-                    tree=tree,
-                    command=" ".join(["audit kernels", request.project, tree_words(request)]).strip(),
+                    tree=None if compiled is not None and compiled.is_all(tree) else tree,
+                    command=" ".join(filter(None, words)),
                 )
 
             render(draw, request.output, request.color)

@@ -15,7 +15,9 @@ from auditor import __version__
 from auditor.arch import Target, cubin_runs_on, load_targets, parse_arch, parse_targets, ptx_runs_on
 from auditor.errors import UserError
 from auditor.gates.cache import tree_facts
-from auditor.gates.model import Problem
+from auditor.gates.model import Problem, TreeFacts
+from auditor.native.binaries import rows as built_rows
+from auditor.native.built import Compiled, lay_over, merged_rows, settle
 from auditor.native.cmake_values import merged
 from auditor.native.cxx_guards import Guards
 from auditor.native.cxx_ops import MARK, Registration, registrations
@@ -53,6 +55,7 @@ class World:
     assumptions: dict[str, str]
     cuda: str
     machines: dict[str, str]  # target -> processor
+    facts: TreeFacts | None = None  # of the tree, where asking it would cost too much
     problems: list[Problem] = field(default_factory=list)
     unread: list[Problem] = field(default_factory=list)
 
@@ -71,10 +74,22 @@ def world_of(tree: SourceTree, options: KernelOptions) -> World:
     return World(tree, profile, chosen, given, given.get("cuda", DEFAULT_CUDA), machines)
 
 
-def availability(tree: SourceTree, options: KernelOptions) -> Availability:
-    """The map of a tree. UserError N001 for a tree without native sources."""
+def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | None = None) -> Availability:
+    """The map of a tree. UserError N001 for a tree without native sources.
+
+    ``compiled``: kernels as they were built; what is in their objects takes the place of what the build files
+    say. They may be the tree itself, or one without sources: then the map is that of the objects alone.
+    """
     world = world_of(tree, options)
-    sources = native_of(world)
+    if compiled is not None:
+        settle(world, compiled)
+    sources = native_of(world) if compiled is None or not compiled.is_all(tree) else []
+    if compiled is not None and not sources:
+        if compiled.is_all(tree):
+            world.facts = compiled.facts
+        world.cuda = ""  # it decided when they were built
+        found = built_rows(compiled.binaries, tuple(world.targets.values()))
+        return assembled(world, compiled.binaries.libraries, found)
     if not sources:
         raise UserError(
             "N001",
@@ -83,10 +98,14 @@ def availability(tree: SourceTree, options: KernelOptions) -> Availability:
             place=tree.info().label,
             hints=[f"audit kernels {world.profile.name} --commit REV --repo {world.profile.url}"],
         )
+    if compiled is not None:
+        lay_over(world, sources, compiled)
     rows: list[Row] = []
     for source in sources:
         rows += op_rows(world, source)
     libraries = tuple(library for source in sources for library in source.libraries)
+    if compiled is not None:
+        rows = merged_rows(world, rows, compiled, libraries)
     return assembled(world, libraries, tuple(rows))
 
 
@@ -110,9 +129,9 @@ def assembled(world: World, libraries: tuple[Library, ...], rows: tuple[Row, ...
         schema_version=SCHEMA_VERSION,
         tool=f"sglang-auditor {__version__}",
         project=world.profile.name,
-        tree=tree_facts(world.tree.info()),
+        tree=world.facts or tree_facts(world.tree.info()),
         targets=tuple(world.targets),
-        assumptions=dict(sorted(assumptions.items())),
+        assumptions={key: value for key, value in sorted(assumptions.items()) if value},
         libraries=libraries,
         rows=tuple(order),
         sites=(),

@@ -76,13 +76,17 @@ def read_binaries(tree: BigFiles) -> Binaries:
     wanted = frozenset(name for _, name in calls)
     objects = {path: read_object(path, tree.chunks(path), wanted) for path in paths}
     operators = _operators(objects, calls)
+    names = _names_of(objects)
     problems = [Problem(path, 0, message) for path, facts in objects.items() for message in facts.problems]
     return Binaries(
-        objects, tuple(library_of(facts) for facts in objects.values()), operators, tuple(problems)
+        objects,
+        tuple(library_of(facts, names[path]) for path, facts in objects.items()),
+        operators,
+        tuple(problems),
     )
 
 
-def library_of(facts: ObjectFacts) -> Library:
+def library_of(facts: ObjectFacts, name: str = "") -> Library:
     """The object in the words of the native side. What is not in every part of it is ``unknown``."""
     units = sum(facts.units.values())
     counted: dict[tuple[str, str], tuple[int, str]] = {}
@@ -93,11 +97,21 @@ def library_of(facts: ObjectFacts) -> Library:
     for (what, arch), (count, doubt) in sorted(counted.items(), key=lambda item: _order(*item[0])):
         because = [doubt] if doubt else []
         if count < units:
-            because.append(f"in {count} of {units} parts")
+            because.append(f"which of its {units} parts is asked: {count} have it")
         built.append(Built(what, arch, "unknown" if because else "true", tuple(because)))
     return Library(
-        _stem(facts.path), output_of(facts.path), facts.path, built=tuple(built), machine=facts.machine
+        name or _stem(facts.path),
+        output_of(facts.path),
+        facts.path,
+        built=tuple(built),
+        machine=facts.machine,
     )
+
+
+def _names_of(objects: Mapping[str, ObjectFacts]) -> dict[str, str]:
+    """path -> the file's stem, or the whole path without suffix where several have the same stem."""
+    stems = [_stem(path) for path in objects]
+    return {path: stem if stems.count(stem) == 1 else output_of(path) for path, stem in zip(objects, stems)}
 
 
 def output_of(path: str) -> str:
@@ -112,6 +126,7 @@ def rows(binaries: Binaries, targets: Sequence[Target]) -> tuple[Row, ...]:
         path: {target.name: object_cell(facts, target) for target in targets}
         for path, facts in binaries.objects.items()
     }
+    names = _names_of(binaries.objects)
     found = []
     for operator in binaries.operators:
         cells = {
@@ -126,7 +141,7 @@ def rows(binaries: Binaries, targets: Sequence[Target]) -> tuple[Row, ...]:
                 0,
                 cells,
                 schema=operator.schema,
-                libraries=tuple(output_of(path) for path in operator.objects),
+                libraries=tuple(names[path] for path in operator.objects),
             )
         )
     return tuple(found)

@@ -14,19 +14,20 @@ from dataclasses import dataclass, field
 LONGEST = 1 << 13
 #: More candidates than this are not looked at.
 MOST = 100_000
-_ARROW = b") -> "
+_ARROW = re.compile(rb"\)\s*->")
 _HEAD = re.compile(r"((?:[A-Za-z_]\w*::)?[A-Za-z_]\w*)(?:\.\w+)?\(")
 _ALIAS = r"(?:\([a-z!| *>-]+\)|!)?"  # Tensor(a!), Tensor!
 _TYPE = rf"[A-Za-z]\w*{_ALIAS}\??(?:\[\d*\]{_ALIAS}\??)*"
 _ARGUMENT = re.compile(rf"\*|{_TYPE} [A-Za-z_]\w*(?: ?= ?.+)?")
 _RETURN = re.compile(rf"{_TYPE}(?: [A-Za-z_]\w*)?")
 _BLANKS = re.compile(r"\s+")
+_GIVES = re.compile(r" ?-> ?")
 _NAME = re.compile(rb"\0([A-Za-z_]\w{1,120})(?=\0)")
 
 
 def tidy(text: str) -> str:
     """A schema with its blanks made single: some are written over many lines, or in columns."""
-    text = _BLANKS.sub(" ", text).strip()
+    text = _GIVES.sub(" -> ", _BLANKS.sub(" ", text).strip())
     return text.replace("( ", "(").replace(" ?", "?").replace(" !", "!")
 
 
@@ -93,18 +94,19 @@ class Strings:
         self.feed(b"\0")  # which leaves nothing but itself to be carried on
 
     def _look(self, data: bytes, last: int) -> None:
-        at = data.find(_ARROW, 0, last)
-        while at >= 0 and not self.full:
+        match = _ARROW.search(data, 0, last)
+        while match and not self.full:
+            at = match.start()
             self._seen += 1
             self.full = self._seen >= MOST
             start = data.rfind(b"\0", max(0, at - LONGEST), at)
             end = data.find(b"\0", at, at + LONGEST)
             if start >= 0 and end >= 0:
                 self._add(data[start + 1 : end])
-            at = data.find(_ARROW, max(end, at + 1), last)
+            match = _ARROW.search(data, max(end, at + 1), last)
         if self.wanted:
-            for match in _NAME.finditer(data, 0, last + 1):
-                name = match[1].decode("ascii")
+            for found in _NAME.finditer(data, 0, last + 1):
+                name = found[1].decode("ascii")
                 if name in self.wanted:
                     self.names.add(name)
 

@@ -197,9 +197,8 @@ class _Writer:
     def problems(self) -> None:
         self.page.blank()
         for problem in self.found.problems:
-            self.page.paragraph(
-                f"{problem.path}:{problem.line}: {problem.message}", indent=_INDENT, head="problem"
-            )
+            place = self.places.text(problem.path, problem.line)
+            self.page.paragraph(f"{place}: {problem.message}", indent=_INDENT, head="problem")
         unread = self.found.unread
         for problem in unread if self.verbose else unread[:6]:
             self.page.paragraph(

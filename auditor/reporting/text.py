@@ -184,7 +184,8 @@ class Places:
         return Span(self.text(path, line), "cyan", self._link(path))
 
     def text(self, path: str, line: int) -> str:
-        return clean(f"{self._short.get(path, path)}:{line}")
+        text = self._short.get(path, path)
+        return clean(f"{text}:{line}" if line else text)
 
     def _link(self, path: str) -> str | None:
         local = self._tree.local_path(path) if self._tree is not None else None

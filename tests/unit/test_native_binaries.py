@@ -137,7 +137,7 @@ def test_parts_built_for_different_targets_are_not_averaged() -> None:
     }
     assert object_cell(facts, TARGETS["sm_120"]).reason == "ops: code for it in 1 of 2 parts"
     built = {b.arch: (b.when, b.because) for b in library_of(facts).built}
-    assert built == {"90a": ("true", ()), "120a": ("unknown", ("in 1 of 2 parts",))}
+    assert built == {"90a": ("true", ()), "120a": ("unknown", ("which of its 2 parts is asked: 1 have it",))}
     # Each part serves sm_86, one by a cubin and the other by PTX.
     mixed = read(shared_object(region(image("80")), region(image("80", "ptx"))))
     assert outcomes(mixed, "sm_86") == {"sm_86": "runs"}
@@ -275,6 +275,8 @@ def test_a_large_object_is_never_held() -> None:
         ("f(*, Tensor? x=None) -> (Tensor, Tensor)", "f"),
         ("ns::op.out(Tensor(a!)[] x, int[2] y=[1, 2], str s='a, b') -> Tensor(a!)[]", "ns::op"),
         ("f(Tensor   q,    Tensor ?  k,\n Tensor(a!)?  out) -> (Tensor(a!), Tensor)", "f"),
+        ("f(Tensor!? out)->() ", "f"),
+        ("f(Tensor[] a)\n-> Tensor[]", "f"),
         ("operator()(int) -> bool", None),
         ("auto f(int) -> x", None),
         ("f(Tensor a", None),
