@@ -16,8 +16,7 @@ from auditor.arch import Target, cubin_runs_on, load_targets, parse_arch, parse_
 from auditor.errors import UserError
 from auditor.gates.cache import tree_facts
 from auditor.gates.model import Problem, TreeFacts
-from auditor.native.binaries import rows as built_rows
-from auditor.native.built import Compiled, lay_over, merged_rows, settle
+from auditor.native.built import Compiled, lay_over, merged_rows, rows_of_objects, settle
 from auditor.native.cmake_values import merged
 from auditor.native.cxx_guards import Guards
 from auditor.native.cxx_ops import MARK, Registration, registrations
@@ -88,8 +87,7 @@ def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | 
         if compiled.is_all(tree):
             world.facts = compiled.facts
         world.cuda = ""  # it decided when they were built
-        found = built_rows(compiled.binaries, tuple(world.targets.values()))
-        return assembled(world, compiled.binaries.libraries, found)
+        return assembled(world, compiled.binaries.libraries, rows_of_objects(world, compiled))
     if not sources:
         raise UserError(
             "N001",

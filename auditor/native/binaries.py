@@ -10,7 +10,7 @@ binary: only the source says so.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from auditor.arch.compat import CompiledFor, cubin_runs_on, parse_arch, ptx_runs_on
@@ -24,8 +24,9 @@ from auditor.trees.base import BigFiles
 
 _OBJECT = re.compile(r"\.(?:so(?:\.[\w.]+)?|pyd|dll|dylib)\Z")
 _CALL = re.compile(rb"\btorch\.ops\.([A-Za-z_]\w*)\.([A-Za-z_]\w*)")
-#: Python files above this size hold no wrappers, bytes.
+#: Python files above this size hold no wrappers, bytes; and no package of kernels has more than this in all.
 _LARGEST_PYTHON = 4 << 20
+_MOST_PYTHON = 32 << 20
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,11 @@ class Binaries:
     libraries: tuple[Library, ...] = ()
     operators: tuple[Operator, ...] = ()
     problems: tuple[Problem, ...] = ()
+    python: dict[str, bytes] = field(default_factory=dict)  # the Python beside the objects
+
+
+#: Which of several objects with the same operators a target loads (paths), and why.
+Chooser = Callable[[tuple[str, ...], str], tuple[tuple[str, ...], tuple[Step, ...]]]
 
 
 def read_binaries(tree: BigFiles) -> Binaries:
@@ -72,7 +78,8 @@ def read_binaries(tree: BigFiles) -> Binaries:
             place=tree.info().label if not sizes else next(iter(sizes)),
             hints=["audit kernels --kernels-wheel FILE, where FILE is the wheel of the compiled kernels"],
         )
-    calls = _calls(tree, sizes)
+    python = _python(tree, sizes)
+    calls = _calls(python)
     wanted = frozenset(name for _, name in calls)
     objects = {path: read_object(path, tree.chunks(path), wanted) for path in paths}
     operators = _operators(objects, calls)
@@ -83,6 +90,7 @@ def read_binaries(tree: BigFiles) -> Binaries:
         tuple(library_of(facts, names[path]) for path, facts in objects.items()),
         operators,
         tuple(problems),
+        python,
     )
 
 
@@ -120,7 +128,9 @@ def output_of(path: str) -> str:
     return f"{folder}{slash}{_stem(path)}"
 
 
-def rows(binaries: Binaries, targets: Sequence[Target]) -> tuple[Row, ...]:
+def rows(
+    binaries: Binaries, targets: Sequence[Target], choose: Chooser = lambda paths, target: (paths, ())
+) -> tuple[Row, ...]:
     """Operators by name, and what each target gets as far as the objects tell."""
     per_object = {
         path: {target.name: object_cell(facts, target) for target in targets}
@@ -129,10 +139,11 @@ def rows(binaries: Binaries, targets: Sequence[Target]) -> tuple[Row, ...]:
     names = _names_of(binaries.objects)
     found = []
     for operator in binaries.operators:
-        cells = {
-            target.name: _together([per_object[path][target.name] for path in operator.objects])
-            for target in targets
-        }
+        cells = {}
+        for target in targets:
+            paths, why = choose(operator.objects, target.name)
+            proof = (*_registered(operator), *why)
+            cells[target.name] = _together([per_object[path][target.name] for path in paths], proof)
         found.append(
             Row(
                 operator.qualified,
@@ -197,25 +208,38 @@ def _serves(unit: frozenset[Image], target: Target) -> tuple[Tri, set[str]]:
     return ("unknown" if doubts else "false"), doubts
 
 
-def _together(cells: Sequence[Cell]) -> Cell:
-    """An operator that several objects register: which one is loaded is not to be seen here."""
+def _registered(operator: Operator) -> tuple[Step, ...]:
+    """How it is known that there is such an operator."""
+    if operator.schema:
+        return tuple(Step("its schema is among the strings", path) for path in operator.objects)
+    steps = tuple(Step("its name is among the strings", path) for path in operator.objects)
+    call = operator.call
+    return steps if call is None else (Step(f"{operator.qualified} is called", call.path, call.line), *steps)
+
+
+def _together(cells: Sequence[Cell], before: tuple[Step, ...]) -> Cell:
+    """One cell from the objects that may be loaded: what they agree on, else unknown."""
+    proof = before + tuple(dict.fromkeys(step for cell in cells for step in cell.proof))
     if len({cell.outcome for cell in cells}) == 1:
-        return Cell(cells[0].outcome, cells[0].reason, tuple(step for cell in cells for step in cell.proof))
-    said = "; ".join(f"{cell.reason.split(':')[0]} {cell.outcome}" for cell in cells)
-    return Cell(
-        "unknown",
-        f"it depends on which library is loaded: {said}",
-        tuple(step for cell in cells for step in cell.proof),
-    )
+        return Cell(cells[0].outcome, cells[0].reason, proof)
+    said = "; ".join(f"{cell.outcome} with {cell.proof[-1].path}" for cell in cells)
+    return Cell("unknown", f"it depends on which library is loaded: {said}", proof)
 
 
-def _calls(tree: BigFiles, sizes: Mapping[str, int]) -> dict[tuple[str, str], Call]:
-    """(namespace, operator) -> its first call in the tree's Python."""
-    found: dict[tuple[str, str], Call] = {}
+def _python(tree: BigFiles, sizes: Mapping[str, int]) -> dict[str, bytes]:
+    found: dict[str, bytes] = {}
+    left = _MOST_PYTHON
     for path, size in sizes.items():
-        if not path.endswith(".py") or size > _LARGEST_PYTHON:
-            continue
-        data = b"".join(tree.chunks(path))
+        if path.endswith(".py") and size <= min(left, _LARGEST_PYTHON):
+            found[path] = b"".join(tree.chunks(path))
+            left -= size
+    return found
+
+
+def _calls(python: Mapping[str, bytes]) -> dict[tuple[str, str], Call]:
+    """(namespace, operator) -> its first call in the Python."""
+    found: dict[tuple[str, str], Call] = {}
+    for path, data in python.items():
         for match in _CALL.finditer(data):
             key = (match[1].decode(), match[2].decode())
             if key not in found:

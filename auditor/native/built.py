@@ -8,18 +8,21 @@ registrations still come from the source.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 
 from auditor.errors import UserError
 from auditor.gates.model import Problem, TreeFacts
-from auditor.native.binaries import Binaries, output_of, read_binaries, rows
+from auditor.native.binaries import Binaries, Chooser, output_of, read_binaries, rows
 from auditor.native.model import Cell, Library, Row, Step
+from auditor.native.objects import ObjectFacts
 from auditor.native.source import NativeSource
-from auditor.profile import Profile
-from auditor.trees.base import BigFiles
+from auditor.native.source_loader import Pick, picks
+from auditor.profile import NativeBuild, Profile
+from auditor.trees.base import BigFiles, SourceTree
 from auditor.trees.folder import FolderTree
 from auditor.trees.installed import installed_tree
 from auditor.trees.names import normal_name
@@ -160,11 +163,11 @@ def merged_rows(
     outputs = {library.name: library.output for library in libraries}
     by_output = {output_of(path): facts for path, facts in compiled.binaries.objects.items()}
     out = []
+    absent: dict[str, list[str]] = {}
     for row in from_source:
         there = [by_output[outputs[name]] for name in row.libraries if outputs.get(name) in by_output]
         bare = row.name.rpartition("::")[2]
-        if row.schema and there and not any(bare in _names(facts.schemas.values()) for facts in there):
-            where = ", ".join(dict.fromkeys(facts.path for facts in there))
+        if row.schema and there and not any(bare in _names(facts) for facts in there):
             cell = Cell(
                 "not-built",
                 f"{compiled.label} does not register it",
@@ -174,18 +177,50 @@ def merged_rows(
                 ),
             )
             row = msgspec.structs.replace(row, cells=dict.fromkeys(row.cells, cell))
-            world.problems.append(
-                Problem(
-                    row.path, row.line, f"{row.name} is not in {where}: source and build are not the same"
-                )
-            )
+            absent.setdefault(min(facts.path for facts in there), []).append(bare)
         out.append(row)
+    for path, names in absent.items():
+        fact = f"{len(names)} operators of this source are not in it, so it was built from another one"
+        world.problems.append(Problem(path, 0, f"{fact}: {', '.join(sorted(names))}"))
     known = {row.name for row in out}
-    return out + [
-        row for row in rows(compiled.binaries, tuple(world.targets.values())) if row.name not in known
-    ]
+    return out + [row for row in rows_of_objects(world, compiled) if row.name not in known]
 
 
-def _names(qualified: object) -> set[str]:
-    assert hasattr(qualified, "__iter__")
-    return {str(name).rpartition("::")[2] for name in qualified}
+def _names(facts: ObjectFacts) -> set[str]:
+    return {name.rpartition("::")[2] for name in facts.schemas.values()}
+
+
+def rows_of_objects(world: World, compiled: Compiled) -> tuple[Row, ...]:
+    """Rows from the objects alone. Which of several builds of a library is loaded, its own Python says."""
+    return rows(compiled.binaries, tuple(world.targets.values()), _chooser(world, compiled))
+
+
+@dataclass
+class _Python:
+    """The Python beside the objects, as far as a tree is asked for it."""
+
+    files: dict[str, bytes]
+
+    def blobs(self) -> dict[str, str]:
+        return dict.fromkeys(self.files, "")
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        return ((path, self.files[path]) for path in paths)
+
+
+def _chooser(world: World, compiled: Compiled) -> Chooser:
+    libraries = {library.path: library for library in compiled.binaries.libraries}
+    tree = cast("SourceTree", _Python(compiled.binaries.python))
+    known: dict[tuple[str, ...], dict[str, Pick]] = {}
+
+    def choose(paths: tuple[str, ...], target: str) -> tuple[tuple[str, ...], tuple[Step, ...]]:
+        if len(paths) < 2:
+            return paths, ()
+        if paths not in known:
+            group = [libraries[path] for path in paths]
+            spec = NativeBuild(folder="", python="", package=paths[0].partition("/")[0])
+            known[paths] = picks(tree, spec, world.profile, group, tuple(world.targets), world.assumptions)
+        pick = known[paths][target]
+        return tuple(path for path in paths if libraries[path].name in pick.libraries) or paths, pick.proof
+
+    return choose
