@@ -94,18 +94,23 @@ PATCH_VERBS = {
     "lint": "are patchset files well formed",
     "lock": "pin base, hashes and result",
     "diff": "what changed between two versions of a patchset",
+    "doctor": "was a run stopped in the middle, and are the files as recorded",
 }
 
 #: Where the verbs that are here lie; the others say that they are not.
 PATCH_CODE = {
+    "apply": "auditor.cli.patches_apply:apply",
     "diff": "auditor.cli.patches_diff:diff",
+    "doctor": "auditor.cli.patches_doctor:doctor",
     "export": "auditor.cli.patches_export:export",
     "import": "auditor.cli.patches_import:import_",
     "lint": "auditor.cli.patches_lint:lint",
     "list": "auditor.cli.patches_list:list_",
     "new": "auditor.cli.patches_new:new",
     "port": "auditor.cli.patches_port:port",
+    "revert": "auditor.cli.patches_revert:revert",
     "show": "auditor.cli.patches_show:show",
+    "status": "auditor.cli.patches_status:status",
 }
 
 PATCHES = Program(

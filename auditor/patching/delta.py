@@ -11,12 +11,11 @@ from collections.abc import Sequence
 
 import msgspec
 
+from auditor.patching.linediff import changed_ranges, split_lines
 from auditor.trees.names import blob_id
 
 #: Lines kept around a hunk, to find its place again if the file was changed since.
 CONTEXT = 3
-#: Above this many lines on a side, a stretch without any line that occurs once is taken as replaced whole.
-_QUADRATIC = 400
 
 
 class Text(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -158,86 +157,3 @@ def _places(lines: Sequence[bytes], wanted: Sequence[bytes]) -> list[int]:
         for at in range(len(lines) - size + 1)
         if lines[at] == first and list(lines[at : at + size]) == list(wanted)
     ]
-
-
-def split_lines(data: bytes) -> list[bytes]:
-    """Lines with their line end; only LF ends a line, so that joining gives the same bytes."""
-    return data.splitlines(keepends=True) if b"\r" not in data else _on_lf(data)
-
-
-def _on_lf(data: bytes) -> list[bytes]:
-    parts = data.split(b"\n")
-    last = parts.pop()
-    return [part + b"\n" for part in parts] + ([last] if last else [])
-
-
-def changed_ranges(a: Sequence[bytes], b: Sequence[bytes]) -> list[tuple[int, int, int, int]]:
-    """``(i1, i2, j1, j2)``: lines i1:i2 of ``a`` became j1:j2 of ``b``; in order, not touching each other.
-
-    Equal ends are cut off, then lines that occur once on both sides hold the rest together.
-    """
-    found: list[tuple[int, int, int, int]] = []
-    pending = [(0, len(a), 0, len(b))]
-    while pending:
-        i1, i2, j1, j2 = pending.pop()
-        while i1 < i2 and j1 < j2 and a[i1] == b[j1]:
-            i1, j1 = i1 + 1, j1 + 1
-        while i1 < i2 and j1 < j2 and a[i2 - 1] == b[j2 - 1]:
-            i2, j2 = i2 - 1, j2 - 1
-        if i1 == i2 and j1 == j2:
-            continue
-        anchors = _anchors(a, i1, i2, b, j1, j2) if i1 < i2 and j1 < j2 else []
-        if anchors:
-            i, j = i1, j1
-            for x, y in anchors:
-                pending.append((i, x, j, y))
-                i, j = x + 1, y + 1
-            pending.append((i, i2, j, j2))
-        elif i1 < i2 and j1 < j2 and max(i2 - i1, j2 - j1) <= _QUADRATIC:
-            from difflib import SequenceMatcher
-
-            codes = SequenceMatcher(None, a[i1:i2], b[j1:j2], autojunk=False).get_opcodes()
-            found += [(i1 + p, i1 + q, j1 + r, j1 + s) for kind, p, q, r, s in codes if kind != "equal"]
-        else:
-            found.append((i1, i2, j1, j2))
-    return _joined(sorted(found))
-
-
-def _anchors(
-    a: Sequence[bytes], i1: int, i2: int, b: Sequence[bytes], j1: int, j2: int
-) -> list[tuple[int, int]]:
-    """Pairs of equal lines, unique on both sides, in the longest order that both sides share."""
-    from bisect import bisect_left
-    from collections import Counter
-
-    counted, other = Counter(a[i1:i2]), Counter(b[j1:j2])
-    where = {line: j for j, line in enumerate(b[j1:j2], j1) if other[line] == 1 and counted[line] == 1}
-    pairs = [(i, where[line]) for i, line in enumerate(a[i1:i2], i1) if line in where]
-    tails: list[int] = []
-    chain: list[int] = []
-    back: list[int] = []
-    for at, (_, j) in enumerate(pairs):
-        length = bisect_left(tails, j)
-        back.append(chain[length - 1] if length else -1)
-        if length == len(tails):
-            tails.append(j)
-            chain.append(at)
-        else:
-            tails[length] = j
-            chain[length] = at
-    out = []
-    at = chain[-1] if chain else -1
-    while at >= 0:
-        out.append(pairs[at])
-        at = back[at]
-    return out[::-1]
-
-
-def _joined(ranges: list[tuple[int, int, int, int]]) -> list[tuple[int, int, int, int]]:
-    out: list[tuple[int, int, int, int]] = []
-    for i1, i2, j1, j2 in ranges:
-        if out and out[-1][1] == i1 and out[-1][3] == j1:
-            out[-1] = (out[-1][0], i2, out[-1][2], j2)
-        else:
-            out.append((i1, i2, j1, j2))
-    return out

@@ -12,6 +12,8 @@ from difflib import SequenceMatcher
 from auditor.patching.model import FileChange, Hunk
 
 _CONTEXT = 3
+#: A longer stretch without any line that occurs once on both sides is taken as replaced whole.
+_QUADRATIC = 2000
 
 
 def split_lines(data: bytes) -> list[bytes]:
@@ -43,7 +45,7 @@ def file_change(path: str, old: bytes | None, new: bytes | None, *, mode: str = 
 
 def diff_hunks(old: list[bytes], new: list[bytes], context: int = _CONTEXT) -> tuple[Hunk, ...]:
     """The hunks that make ``new`` of ``old``, with ``context`` lines around each."""
-    spans = [span for span in _changed(old, new)]
+    spans = [span for span in changed_ranges(old, new)]
     groups: list[list[tuple[int, int, int, int]]] = []
     for span in spans:
         if groups and span[0] - groups[-1][-1][1] <= 2 * context:
@@ -70,7 +72,7 @@ def _hunk(old: list[bytes], new: list[bytes], group: list[tuple[int, int, int, i
     return Hunk(start + has_old, new_start + has_new, tuple(lines))
 
 
-def _changed(old: list[bytes], new: list[bytes]) -> list[tuple[int, int, int, int]]:
+def changed_ranges(old: list[bytes], new: list[bytes]) -> list[tuple[int, int, int, int]]:
     """``old[a:b]`` became ``new[c:d]``, in order; never empty on both sides."""
     out: list[tuple[int, int, int, int]] = []
 
@@ -99,6 +101,9 @@ def _changed(old: list[bytes], new: list[bytes]) -> list[tuple[int, int, int, in
                 for at, (left, right) in enumerate(zip(edges, edges[1:]))
             ]
             pending.extend(reversed(parts))
+            continue
+        if max(last - first, new_last - new_first) > _QUADRATIC:
+            add(first, last, new_first, new_last)
             continue
         matcher = SequenceMatcher(None, old[first:last], new[new_first:new_last], autojunk=False)
         for tag, a, b, c, d in matcher.get_opcodes():

@@ -1,0 +1,197 @@
+"""What the verbs of ``patches`` share: which patchset, which base or target, and how its options look."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from auditor.cli.command import Option
+from auditor.errors import UserError
+
+if TYPE_CHECKING:
+    from auditor.patching.patchset import Patchset
+    from auditor.patching.plan import Judge, Sources
+    from auditor.patching.write.target import Target
+    from auditor.profile import Profile
+    from auditor.trees.base import SourceTree
+    from auditor.trees.git import GitRepo
+
+TARGET = "which target (without any: the clone or folder you are in)"
+OUTPUT = "output"
+_RELEASE = re.compile(r"v?(\d+(?:\.\d+)+(?:[.-]?(?:post|rc|a|b)\d+)?)")
+
+_Command = Callable[..., Any]
+
+
+def target_options(function: _Command) -> _Command:
+    """``--to``, ``--installed``, ``--clone``."""
+    for make in (
+        click.option(
+            "--clone",
+            cls=Option,
+            section=TARGET,
+            metavar="PATH",
+            help="A clone of the upstream, for patches that are references and for older contents.",
+        ),
+        click.option(
+            "--installed",
+            cls=Option,
+            section=TARGET,
+            is_flag=False,
+            flag_value="",
+            metavar="[DIR]",
+            help="The installed copy, there or in the environment DIR.",
+        ),
+        click.option(
+            "--to",
+            cls=Option,
+            section=TARGET,
+            metavar="PATH",
+            help="A checkout, an unpacked wheel or site-packages.",
+        ),
+    ):
+        function = make(function)
+    return function
+
+
+def output_options(function: _Command) -> _Command:
+    """``--format``, ``--color``, ``-q``."""
+    for make in (
+        click.option("-q", "--quiet", is_flag=True, cls=Option, section=OUTPUT, help="Results only."),
+        click.option(
+            "--color",
+            type=click.Choice(("auto", "always", "never")),
+            default="auto",
+            show_default=True,
+            cls=Option,
+            section=OUTPUT,
+            help="Coloured?",
+        ),
+        click.option(
+            "--format",
+            "form",
+            type=click.Choice(("terminal", "json")),
+            default="terminal",
+            show_default=True,
+            cls=Option,
+            section=OUTPUT,
+            help="How to print it.",
+        ),
+    ):
+        function = make(function)
+    return function
+
+
+def wait_option(function: _Command) -> _Command:
+    """``--wait``."""
+    return click.option(
+        "--wait",
+        type=click.FloatRange(0, 3600),
+        default=10.0,
+        show_default=True,
+        cls=Option,
+        metavar="SECONDS",
+        help="How long to wait for another run on the same target.",
+    )(function)
+
+
+def the_patchset(name: str) -> tuple[Patchset, Profile]:
+    """A patchset and the profile of the project it changes. ``UserError`` P02x."""
+    from auditor.patching.patchset import load_patchset
+    from auditor.profile import profile_names
+
+    patchset = load_patchset(name)
+    known = profile_names()
+    project = next((each for each in patchset.file.upstreams if each in known), known[0])
+    return patchset, profile_of(project)
+
+
+def profile_of(name: str) -> Profile:
+    from auditor.cli.source import _Memo
+    from auditor.profile import load_profile
+
+    return load_profile(name, memo=_Memo())
+
+
+def the_target(to: str | None, installed: str | None, profile: Profile) -> Target:
+    """The target that the options name. ``UserError`` U005 where they name two."""
+    from auditor.patching.write.target import open_target
+
+    if to is not None and installed is not None:
+        raise UserError("U005", "--to and --installed name two targets", hints=[f"--to {to}"])
+    return open_target(to, None if installed is None else installed or True, profile)
+
+
+def clones(clone: str | None, profile: Profile) -> list[GitRepo]:
+    """Clones of the upstream that are here: the named one, else those around the current folder."""
+    from auditor.patching.write.target import _markers
+    from auditor.trees.git import GitRepo
+    from auditor.trees.open import _nearby_clones
+
+    if clone is not None:
+        repo = GitRepo.find(clone)
+        if repo is None:
+            raise UserError("T001", "not a git repository", place=clone, hints=["--clone PATH"])
+        return [repo]
+    name = profile.distributions[0] if profile.distributions else None
+    return [repo for _, repo in _nearby_clones(name, tuple(_markers(profile)))]
+
+
+def base_tree(rev: str, clone: str | None, profile: Profile) -> SourceTree:
+    """The tree that ``--onto`` names: a commit of a clone, a release, a wheel file or a folder."""
+    from auditor.patching.write.target import _markers
+    from auditor.trees.commit import CommitTree
+    from auditor.trees.open import TreeSpec, open_tree
+
+    first: UserError | None = None
+    for repo in clones(clone, profile):
+        try:
+            return CommitTree(repo, rev)
+        except UserError as error:
+            if error.code != "T002":
+                raise
+            first = first or error
+    spec: TreeSpec | None = None
+    if os.path.exists(rev):
+        spec = TreeSpec(path=rev)
+    elif match := _RELEASE.fullmatch(rev):
+        spec = TreeSpec(release=match[1])
+    if spec is None:
+        raise first or UserError(
+            "T002",
+            f"{rev} is neither a commit of a clone that is here, nor a release, nor a wheel or folder",
+            hints=["--clone PATH --onto REV", "--onto 0.5.18"],
+        )
+    return open_tree(spec, distribution=profile.distributions[0], default_url=None, marker=_markers(profile))
+
+
+def sources_for(tree: SourceTree, clone: str | None, profile: Profile) -> Sources:
+    """Where older contents and references are read from."""
+    from auditor.patching.plan import Sources
+
+    return Sources(tree, clones(clone, profile))
+
+
+def judge_for(profile: Profile) -> Judge:
+    """Asks the audit of a tree whether an expectation holds; audits each tree once."""
+    from auditor.patching.verify import judge
+
+    return judge(profile)
+
+
+def shown_tree(tree: SourceTree) -> str:
+    """A tree as the head of a page names it."""
+    info = tree.info()
+    words = {"release": "wheel", "commit": info.date or "commit"}
+    return f"{info.label} ({words.get(info.kind, info.kind)})"
+
+
+def below_here(path: Path) -> str:
+    """A path as a person would type it here."""
+    relative = os.path.relpath(path)
+    return str(path) if relative.startswith("../../..") else relative

@@ -1,0 +1,320 @@
+"""What becomes of a patchset on a tree: every patch in its order, in memory, on an overlay; none is written.
+
+Each patch is carried to the tree as the patches before it left it. A patch that does not go is a fact in the
+plan, not an exception; patches that stand on it are not tried, and everything that is known is reported.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from auditor.errors import UserError
+from auditor.patching.header import Expectation
+from auditor.patching.mapping import PathMap
+from auditor.patching.model import ChangeSet, HunkResult, Outcome
+from auditor.patching.patchset import Patch, Patchset
+from auditor.patching.paths import check_no_twins, check_target_path
+from auditor.patching.reference import Resolved, resolve
+from auditor.profile import Profile
+from auditor.trees.base import SourceTree
+from auditor.trees.git import GitRepo, MissingObject
+from auditor.trees.overlay import OverlayTree
+
+#: Outcomes with which a patchset goes on, and counts as carried.
+FINE = ("clean", "moved", "partly", "upstream", "obsolete", "skipped")
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One patch of a plan. ``sha256`` is of its file; ``changes`` what a diff or a reference came to."""
+
+    patch: Patch
+    project: str
+    sha256: str
+    outcome: Outcome
+    changes: ChangeSet | None = None
+    resolved: Resolved | None = None
+
+    @property
+    def name(self) -> str:
+        return self.patch.name
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A patchset on a tree. ``files`` is what the tree gets, all patches together."""
+
+    patchset: Patchset
+    tree: SourceTree
+    profile: Profile
+    entries: tuple[Planned, ...]
+    files: dict[str, bytes | None] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> tuple[Planned, ...]:
+        """Patches that did not go: in conflict first, then those that were not tried."""
+        bad = [e for e in self.entries if e.outcome.status == "conflict"]
+        return (*bad, *(e for e in self.entries if e.outcome.status == "not-tried"))
+
+    @property
+    def doubtful(self) -> tuple[Planned, ...]:
+        """Patches that were carried, but that a person should look at."""
+        return tuple(e for e in self.entries if e.outcome.status == "look")
+
+    @cached_property
+    def result(self) -> SourceTree:
+        """The tree with all patches that go."""
+        if not self.files:
+            return self.tree
+        return OverlayTree(self.tree, self.files, label=f"{self.tree.info().label} with {self.patchset.name}")
+
+    def counts(self) -> dict[str, int]:
+        """Status -> number of patches, in the order in which they first come."""
+        found: dict[str, int] = {}
+        for entry in self.entries:
+            found[entry.outcome.status] = found.get(entry.outcome.status, 0) + 1
+        return found
+
+
+class Sources:
+    """Where contents come from while a plan is made: the tree, and clones that are here."""
+
+    def __init__(self, tree: SourceTree, clones: Collection[GitRepo] = ()) -> None:
+        self.tree = tree
+        own = getattr(tree, "repo", None) or getattr(getattr(tree, "base", None), "repo", None)
+        self.clones = [own] if isinstance(own, GitRepo) else []
+        self.clones += [clone for clone in clones if clone not in self.clones]
+        self._resolved: dict[str, Resolved] = {}
+
+    @cached_property
+    def _by_id(self) -> dict[str, str]:
+        return {oid: path for path, oid in self.tree.blobs().items()}
+
+    def blob(self, oid: str) -> bytes | None:
+        """The content of a blob id, or of the beginning of one where a clone knows which; else None."""
+        if oid in self._by_id:
+            return self.tree.read(self._by_id[oid])
+        for clone in self.clones:
+            try:
+                for data in clone.read_objects([oid]):
+                    return data
+            except MissingObject:
+                continue
+        return None
+
+    def resolve(self, patch: Patch) -> Resolved:
+        """The content of a reference. ``UserError`` P060 where no clone that is here has it."""
+        assert patch.reference is not None
+        if patch.name in self._resolved:
+            return self._resolved[patch.name]
+        if not self.clones:
+            raise UserError(
+                "P060",
+                f"{patch.name} is {patch.reference.shown()} of the upstream, and there is no clone to read",
+                place=patch.place,
+                hints=["--clone PATH of a clone of the upstream"],
+            )
+        exclude = patch.file.exclude if patch.file is not None else ()
+        first: UserError | None = None
+        for clone in self.clones:
+            try:
+                found = resolve(patch.reference, clone, exclude=exclude, place=patch.place)
+            except UserError as error:
+                first = first or error
+                continue
+            self._resolved[patch.name] = found
+            return found
+        assert first is not None
+        raise first
+
+    def contains(self, commit: str) -> bool:
+        """Whether the tree is a commit that has ``commit`` in its history."""
+        at = self.tree.info().commit if self.clones else None
+        return bool(at) and any(clone.is_ancestor(commit, str(at)) for clone in self.clones)
+
+
+#: Whether an expectation holds on a tree; None where that cannot be told.
+Judge = Callable[[Expectation, SourceTree], "bool | None"]
+
+
+def plan(
+    patchset: Patchset,
+    tree: SourceTree,
+    profile: Profile,
+    *,
+    sources: Sources | None = None,
+    only: Collection[str] = (),
+    stop: bool = True,
+    version: str | None = None,
+    judge: Judge | None = None,
+    renames: Mapping[str, str] | None = None,
+    there: Collection[str] = (),
+) -> Plan:
+    """Carry the patches of ``patchset`` (or ``only`` some) to ``tree``.
+
+    ``stop``: after a patch that does not go, no other is tried; without it, those that stand on none of the
+    failed ones are. ``judge`` says whether a patch's ``upstreamed-when`` holds, asked only before a conflict
+    is declared. ``there`` are patches that the tree holds already.
+
+    ``UserError`` for a patch that cannot be read or names a path no patch may.
+    """
+    for name in only:
+        patchset.patch(name)
+    work = _Plan(patchset, tree, profile, sources or Sources(tree), version, judge, dict(renames or {}), stop)
+    work.there |= set(there)
+    for patch in patchset.patches:
+        if not only or patch.name in only:
+            work.add(patch)
+    return Plan(patchset, tree, profile, tuple(work.entries), work.files, work.modes)
+
+
+class _Plan:
+    def __init__(
+        self,
+        patchset: Patchset,
+        tree: SourceTree,
+        profile: Profile,
+        sources: Sources,
+        version: str | None,
+        judge: Judge | None,
+        renames: dict[str, str],
+        stop: bool,
+    ) -> None:
+        self.patchset = patchset
+        self.tree = tree
+        self.profile = profile
+        self.sources = sources
+        self.version = version or tree.info().version
+        self.judge = judge
+        self.renames = renames
+        self.stop = stop
+        self.map = PathMap(profile, tree.blobs())
+        self.files: dict[str, bytes | None] = {}
+        self.modes: dict[str, str] = {}
+        self.entries: list[Planned] = []
+        self.there: set[str] = set()  # patches that are in, by name
+        self._now: SourceTree = tree
+        self._missing: dict[str, str] = {}  # patch that is not in the tree -> why
+        self._spoilt: set[str] = set()  # files that a failed patch would have changed
+
+    def add(self, patch: Patch) -> None:
+        """Carry one more patch."""
+        project = self.patchset.project_of(patch)
+        entry = Planned(patch, project, hashlib.sha256(patch.raw).hexdigest(), Outcome("skipped"))
+        entry = self._before(entry) or self._carry(entry)
+        outcome = entry.outcome
+        self.entries.append(entry)
+        if outcome.status in ("conflict", "not-tried", "skipped"):
+            self._missing[patch.name] = outcome.status
+        else:
+            self.there.add(patch.name)
+        if outcome.status in ("conflict", "not-tried"):
+            self._spoilt |= {hunk.to_path or hunk.path for hunk in outcome.hunks}
+        if outcome.files or outcome.modes:
+            self._take(patch, outcome)
+
+    def _before(self, entry: Planned) -> Planned | None:
+        """What can be said without looking at the content."""
+        patch = entry.patch
+        if entry.project != self.profile.name:
+            return replace(entry, outcome=Outcome("skipped", note=f"for {entry.project}, which is not here"))
+        spec = patch.header.applies.get(entry.project, "")
+        if spec and self.version is not None and not _version_fits(self.version, spec, patch.place):
+            return replace(entry, outcome=Outcome("skipped", note=f"for {spec}, this is {self.version}"))
+        failed = [name for name, why in self._missing.items() if why in ("conflict", "not-tried")]
+        if self.stop and failed:
+            return self._not_tried(entry, f"{failed[0]} does not go")
+        for name in patch.header.requires:
+            if name not in self.there:
+                return self._not_tried(entry, f"it needs {name} ({self._missing.get(name, 'not chosen')})")
+        return None
+
+    def _not_tried(self, entry: Planned, why: str) -> Planned:
+        changes = entry.patch.changes
+        hunks = tuple(HunkResult(c.path, -1, "not-tried", "") for c in (changes.changes if changes else ()))
+        return replace(entry, outcome=Outcome("not-tried", hunks, note=why))
+
+    def _carry(self, entry: Planned) -> Planned:
+        patch = entry.patch
+        if patch.form == "structural":
+            return replace(entry, outcome=self._judged(patch, self._structural(patch)))
+        resolved = None
+        changes = patch.changes
+        if patch.reference is not None:
+            resolved = self.sources.resolve(patch)
+            changes = resolved.changes
+        assert changes is not None
+        mapped, named, left = self.map.change_set(changes)
+        skipped = tuple(
+            HunkResult(path, -1, "skipped", "", note="not part of an installed copy") for path in left
+        )
+        touched = {self.map.path(c.path) or c.path for c in changes.changes}
+        if not mapped.changes:
+            outcome = Outcome("skipped", skipped, note="an installed copy has none of its files")
+        elif not self.stop and self._spoilt & (touched | set(named.values())):
+            return self._not_tried(entry, "an earlier patch to the same file does not go")
+        else:
+            outcome = self._port(mapped)
+            hunks = tuple(replace(h, path=named.get(h.path, h.path)) for h in outcome.hunks)
+            outcome = replace(outcome, hunks=(*hunks, *skipped))
+        if resolved is not None and outcome.status == "conflict" and self.sources.contains(resolved.after):
+            note = "part of this tree's history; the code has changed since"
+            outcome = Outcome("upstream", outcome.hunks, note=note)
+        return replace(entry, outcome=self._judged(patch, outcome), changes=changes, resolved=resolved)
+
+    def _port(self, changes: ChangeSet) -> Outcome:
+        from auditor.patching.port import port
+
+        return port(changes, self._now, blobs=self.sources.blob, renames=self.renames)
+
+    def _structural(self, patch: Patch) -> Outcome:
+        from auditor.patching.edits import apply_edits  # type: ignore[import-untyped]
+
+        return apply_edits(patch, self._now, self.profile)
+
+    def _judged(self, patch: Patch, outcome: Outcome) -> Outcome:
+        """A conflict, unless the tree does what the patch is for already."""
+        when = patch.header.upstreamed_when
+        if outcome.status != "conflict" or when is None or self.judge is None:
+            return outcome
+        if self.judge(when, self._now):
+            return Outcome("upstream", outcome.hunks, note="the tree does what it is for (upstreamed-when)")
+        return outcome
+
+    def _take(self, patch: Patch, outcome: Outcome) -> None:
+        below = self.tree.blobs()
+        before = self._now.blobs()
+        for path in outcome.files:
+            check_target_path(path, patch.place)
+            if self.map.root == "" and self.map.path(path) is None:
+                raise UserError("P040", f"{path} is no part of the package", place=patch.place)
+        added = [path for path, data in outcome.files.items() if data is not None and path not in before]
+        if added:
+            gone = {path for path, data in outcome.files.items() if data is None}
+            check_no_twins(added, [path for path in before if path not in gone])
+        self.files |= outcome.files
+        for path in [p for p, data in self.files.items() if data is None and p not in below]:
+            del self.files[path]  # added by one patch, removed by a later one
+        self.modes |= outcome.modes
+        self._now = OverlayTree(self.tree, self.files)
+
+
+def _version_fits(version: str, spec: str, place: str) -> bool:
+    from packaging.specifiers import InvalidSpecifier, SpecifierSet
+    from packaging.version import InvalidVersion
+
+    try:
+        return SpecifierSet(spec).contains(version, prereleases=True)
+    except InvalidSpecifier:
+        raise UserError(
+            "P022", f"{spec!r} does not name versions", place=place, hints=['write ">=0.5.13,<0.6"']
+        ) from None
+    except InvalidVersion:
+        return True
+
+
+__all__ = ["FINE", "Judge", "Plan", "Planned", "Sources", "plan"]
