@@ -297,7 +297,8 @@ def _modes(raw: RawFile, place: str, allow: frozenset[str]) -> tuple[str, str]:
             raise UserError("P005", "a change of a submodule, which is not content of this tree", place=place)
         if mode == "120000" and "symlinks" not in allow:
             raise UserError("P005", "a symbolic link, which could lead out of the tree", place=place, hints=(
-                "write `allow: [symlinks]` below `policy:` in patchset.yaml, if it is meant",
+                "patches import PATCH --allow symlinks",
+                "or, in a patchset, `allow: [symlinks]` below `policy:` in patchset.yaml",
             ))  # fmt: skip
         if mode and mode != "120000" and mode not in _FILE_MODES:
             raise UserError("P005", f"mode {mode} is not one of a file: 100644 or 100755", place=place)
@@ -305,7 +306,8 @@ def _modes(raw: RawFile, place: str, allow: frozenset[str]) -> tuple[str, str]:
     old, new = shown
     if old and new and old != new and "modes" not in allow:
         raise UserError("P005", f"a change of mode, {old} to {new}", place=place, hints=(
-            "write `allow: [modes]` below `policy:` in patchset.yaml, if it is meant",
+            "patches import PATCH --allow modes",
+            "or, in a patchset, `allow: [modes]` below `policy:` in patchset.yaml",
         ))  # fmt: skip
     return old, new
 

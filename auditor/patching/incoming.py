@@ -123,7 +123,13 @@ def _take_one(out: Imported, source: Source, options: Options) -> None:
     found = scan(source.data, source.label, options.limits)
     head = read_prelude(found.prelude)
     if not found.files:
-        out.rows.append(Row(source.label, title=head.subject, left_out=(_no_diff(source, head.subject),)))
+        if _is_cover(source):
+            out.rows.append(
+                Row(source.label, title=head.subject, notes=("a cover letter: it holds no diff",))
+            )
+        else:
+            why = f"no diff in it: {head.subject or 'it is empty'}"
+            out.rows.append(Row(source.label, title=head.subject, left_out=(why,)))
         return
     notes = ["its line ends were CRLF"] if found.crlf else []
     naming = choose_naming(
@@ -189,10 +195,9 @@ def _take_one(out: Imported, source: Source, options: Options) -> None:
         notes = []
 
 
-def _no_diff(source: Source, subject: str) -> str:
-    if re.search(r"\[[^\]]*\b0+/\d+\]", source.data[:4000].decode("utf-8", "replace")):
-        return "a cover letter: it holds no diff"
-    return f"no diff in it: {subject or 'it is empty'}"
+def _is_cover(source: Source) -> bool:
+    """The mail 0 of a series, which has no diff by its nature."""
+    return re.search(rb"(?m)^Subject: \[[^\]]*\b0+/\d+\]", source.data[:4000]) is not None
 
 
 def _matches(path: str, patterns: Sequence[str]) -> bool:

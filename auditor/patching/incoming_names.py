@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor.errors import UserError
-from auditor.patching.diffpaths import decode, strip_parts
+from auditor.patching.diffpaths import check_path, decode, strip_parts
 from auditor.patching.diffs import git_names, plain_names, plain_strips, same_file
 from auditor.patching.diffscan import RawFile
 from auditor.trees.base import SourceTree, TreeInfo
@@ -252,6 +252,10 @@ def _package_at(name: str, layout: Layout) -> tuple[int, str] | None:
 
 
 def _unclear(files: Sequence[RawFile], why: str, label: str) -> UserError:
+    for raw in files:
+        for each in (raw.old_name, raw.new_name):
+            if each is not None and b".." in each.split(b"/"):
+                check_path(decode(each, label).lstrip("/"), f"{label}:{raw.line}")
     names = [decode(name or raw.head, label) for raw in files[:1] for name in (raw.old_name,)]
     name = names[0] if names else ""
     return UserError(

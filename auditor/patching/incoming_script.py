@@ -71,7 +71,7 @@ def take_script(text: str, label: str, base: SourceTree, options: Options) -> Im
     module = ast.get_docstring(ast.parse(text)) or ""
     name = patch_name(label, "")
     title = module.split("\n")[0].rstrip(".") or name.replace("-", " ").capitalize()
-    notes.insert(0, f"{replaced} replacements of a script, made on the base")
+    notes.insert(0, f"{replaced} replacement{'' if replaced == 1 else 's'} of a script, made on the base")
     patch = Incoming(name, ChangeSet(tuple(changes), subject=title, body=module.partition("\n")[2].strip()))
     row = Row(
         source=label,

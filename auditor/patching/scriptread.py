@@ -43,6 +43,8 @@ class ScriptText:
 
 @dataclass(frozen=True)
 class Replacement:
+    """One ``replace`` of a script; ``count`` is -1 where it means all."""
+
     old: str
     new: str
     count: int  # -1: all

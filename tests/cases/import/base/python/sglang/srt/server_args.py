@@ -1,0 +1,2 @@
+class Arguments:
+    backend = "auto"

@@ -1,0 +1,3 @@
+from pick import pick
+
+assert pick(None)

@@ -1,0 +1,127 @@
+"""``patches import`` on a folder per scenario: ``tests/cases/import/NAME``.
+
+``arguments.txt`` is what is typed, ``input/`` what it is typed on, ``expected/`` the patchset that comes out
+(absent where nothing may be written) and ``output.txt`` what is said. ``base/`` is the tree of all of them.
+With ``UPDATE_CASES=1`` the expectations are written anew, to be read before they are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from pathlib import Path
+
+import pytest
+
+from auditor.cli import groups
+from auditor.cli.clickrun import run
+from auditor.patching.diffs import parse_patch
+from auditor.patching.exact import apply_exactly
+from auditor.patching.patchset import load_patchset
+
+CASES = Path(__file__).parent.parent / "cases" / "import"
+NAMES = sorted(path.parent.name for path in CASES.glob("*/arguments.txt"))
+
+
+def prepared(name: str, folder: Path) -> list[str]:
+    """A copy of the case to work in, and the words to type there."""
+    shutil.copytree(CASES / name / "input", folder / "input")
+    words = shlex.split((CASES / name / "arguments.txt").read_text())
+    base = CASES / "base"
+    if "--installed-base" in words:
+        shutil.copytree(base / "python" / "sglang", folder / "base" / "sglang")
+    else:
+        shutil.copytree(base, folder / "base")
+    if "--no-base" not in words:
+        words += ["--path", "base"]
+    words = [word for word in words if word not in ("--no-base", "--installed-base")]
+    return ["import", *words, "--into", "mine"]
+
+
+def files_below(folder: Path) -> dict[str, bytes]:
+    found = [path for path in folder.rglob("*") if path.is_file()] if folder.is_dir() else []
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(found)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_case(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = prepared(name, tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = files_below(tmp_path)
+    code = run(groups.patches, "patches", words)
+    said = capsys.readouterr()
+    output = f"exit {code}\n{said.out}{said.err}"
+    made = files_below(tmp_path / "patchsets" / "mine")
+    here = CASES / name
+    if os.environ.get("UPDATE_CASES"):
+        shutil.rmtree(here / "expected", ignore_errors=True)
+        (here / "output.txt").write_text(output)
+        for path, data in made.items():
+            target = here / "expected" / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(data)
+    assert output == (here / "output.txt").read_text()
+    assert made == files_below(here / "expected")
+    if code == 2:
+        assert files_below(tmp_path) == before, "nothing may be written"
+    else:
+        load_patchset(tmp_path / "patchsets" / "mine")
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if (CASES / name / "expected").is_dir()])
+def test_what_fits_makes_the_files_that_were_meant(name: str) -> None:
+    """The patches of a case, in order, on its base: each that says it fits gives what its ids say."""
+    tree = files_below(CASES / "base")
+    for patch in load_patchset(CASES / name / "expected").patches:
+        assert patch.changes is not None
+        for change in parse_patch(patch.raw).changes:
+            before = tree.get(change.old_path or "")
+            after = apply_exactly(change, before)
+            if len(change.old_blob) == 40 or len(change.new_blob) == 40:
+                assert after is not None, change.path
+                tree[change.path] = after
+
+
+def test_an_interrupted_import_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from auditor.patching import incoming_write
+
+    words = prepared("series", tmp_path)
+    monkeypatch.chdir(tmp_path)
+    before = files_below(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(incoming_write.os, "rename", refuse)
+    assert run(groups.patches, "patches", words) == 2
+    assert files_below(tmp_path) == before
+    assert not (tmp_path / "patchsets").exists()
+
+
+def test_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    prepared("series", tmp_path)
+    assert run(groups.patches, "patches", ["import", "input/family.patch", "--into", "mine"]) == 0
+    file = tmp_path / "patchsets" / "mine" / "patchset.yaml"
+    file.write_text(file.read_text() + "# a remark that stays\npolicy: {allow: [modes]}\n")
+    words = ["import", "input/sibling.patch", "input/family.patch", "--into", "mine", "--append"]
+    assert run(groups.patches, "patches", words) == 0
+    assert load_patchset(tmp_path / "patchsets" / "mine").file.order == ("family", "sibling", "family-2")
+    assert "# a remark that stays\npolicy" in file.read_text()
+    before = files_below(tmp_path)
+    assert run(groups.patches, "patches", ["import", "input/nothing", "--into", "mine", "--append"]) == 2
+    assert run(groups.patches, "patches", ["import", "input/family.patch", "--into", "mine"]) == 2
+    assert "there is such a patchset already" in capsys.readouterr().err
+    assert files_below(tmp_path) == before
+
+
+def test_nothing_of_a_script_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    prepared("script", tmp_path)
+    evil = 'open("ran", "w").write("x")\nimport os\nos.system("touch ran")\n'
+    (tmp_path / "evil.py").write_text(evil)
+    assert run(groups.patches, "patches", ["import", "evil.py", "--into", "mine", "--path", "base"]) == 2
+    assert not (tmp_path / "ran").exists()
