@@ -7,10 +7,12 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from auditor.cli import groups
 from auditor.cli.clickrun import run
+from auditor.reporting.kernelsjson import kernels_schema
 from tests.unit.fatbins import image, region, shared_object, wheel
 
 SCHEMA = "sparse_fwd(Tensor q) -> Tensor"
@@ -94,6 +96,16 @@ def test_a_wheel_of_kernels_is_known_as_such(
     assert found["assumptions"] == {"kernels": "sglang-kernel 0.9", "machine": "x86_64"}
     assert found["tree"]["version"] == "0.9"
     assert str(tmp_path) not in json.dumps(found)
+
+
+def test_the_committed_schema_is_the_one_of_the_types() -> None:
+    committed = Path(__file__).parents[2] / "reports" / "schema" / "kernels-1.json"
+    assert committed.read_bytes() == kernels_schema()
+
+
+def test_the_page_holds_to_the_schema(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = answer(capsys, "--wheel", str(kernels(tmp_path / "k.whl", "90a", "120a")))
+    jsonschema.Draft202012Validator(json.loads(kernels_schema())).validate(found)
 
 
 def test_the_same_bytes_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
