@@ -198,6 +198,22 @@ class Native(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tag_namespaces: tuple[str, ...] = ()  # what stands before a tag: "cutlass::arch"
 
 
+class JitLoader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A function that compiles kernels for the device at run time. Functions and constants by full name."""
+
+    load: str  # function that is given the sources
+    arch: str  # function without arguments: the architecture it compiles for
+    name: str  # attribute of that: the architecture as a compiler flag names it
+    state: str  # module-level name that holds it, set by ``override``
+    folder: str  # of the native code, below a source root
+    sources: str  # folder in it that sources are named from
+    override: str = ""  # context manager that sets it for a while
+    flags: str = ""  # function without arguments: flags of every build
+    compiler: tuple[str, ...] = ()  # functions that ask the compiler for its version: the assumed CUDA
+    files: tuple[str, ...] = ()  # keywords with the sources
+    exports: tuple[str, ...] = ()  # keywords with (exported name, C++ function)
+
+
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
     """One audited project. All paths are below a source root (``sglang/srt/...``)."""
 
@@ -219,6 +235,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     registries: tuple[Symbol, ...] = ()
     kernel_registries: tuple[KernelRegistry, ...] = ()
     native: Native = Native()
+    jit_loaders: tuple[JitLoader, ...] = ()
     start: Start | None = None
 
     def root_of(self, paths: Iterable[str]) -> str | None:
