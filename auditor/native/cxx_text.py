@@ -106,6 +106,7 @@ class Expression:
         self.lookup = lookup
         self.at = 0
         self.depth = 0
+        self.nested = 0  # inside how many macros that are expressions themselves
 
     def value(self) -> Number:
         """The value of the whole, unknown for text that is no expression."""
@@ -219,6 +220,12 @@ class Expression:
         if re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)[uUlL]*", text):
             digits = text.rstrip("uUlL")
             return Number(int(digits, 16 if digits[:2].lower() == "0x" else 10))
+        if text and self.nested < 8:
+            inner = Expression(found, self.lookup)
+            inner.nested = self.nested + 1
+            value = inner.value()
+            if value.value is not None:
+                return value
         return Number(None, (f"{name} is {text or 'empty'}"[:80],))
 
 

@@ -1,13 +1,15 @@
 """Running the functions that compile kernels just in time, abstractly: with which architecture they do it.
 
-A build is a call of one loading function. Every function of the tree that calls it is run with open arguments;
-the calls are noted instead of entered, with the architecture that holds there: the one the tree detects, or the
-one that a context manager of the tree has set around the call.
+A build is a call of one loading function. Every function of the tree that calls it is run with open
+arguments; the calls are noted instead of entered, with the architecture that holds there: the one the tree
+detects, or the one that a context manager of the tree has set around the call.
 """
 
 from __future__ import annotations
 
 import ast
+import operator
+import posixpath
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +17,7 @@ from typing import Any
 from auditor.native.registry_exact import ExactProgram
 from auditor.profile import JitLoader
 from auditor.program.frames import Frame
-from auditor.program.values import Facts, Function, Seq, Unknown, V, reasons_of, unknown
+from auditor.program.values import External, Facts, Function, Seq, Unknown, V, reasons_of, unknown
 
 #: Bytes of source above which a function is not run.
 MAX_FUNCTION = 40_000
@@ -31,6 +33,7 @@ class Build:
     module: str
     path: str
     line: int
+    column: int
     symbol: str
     may: int
 
@@ -43,6 +46,27 @@ class _Context(Facts):
     def __init__(self, value: V) -> None:
         super().__init__("architecture of a build", {})
         self.value = value
+
+
+class _Path(Facts):
+    """A path of the tree; ``text`` starts with a slash, which is the top of the tree."""
+
+    __slots__ = ("text",)
+
+    def __init__(self, text: str) -> None:
+        super().__init__("path", {})
+        self.text = text
+
+
+class _PathMethod(Facts):
+    """A method of a path."""
+
+    __slots__ = ("path", "method")
+
+    def __init__(self, path: _Path, method: str) -> None:
+        super().__init__("method of a path", {})
+        self.path = path
+        self.method = method
 
 
 class JitProgram(ExactProgram):
@@ -96,7 +120,7 @@ class JitProgram(ExactProgram):
                 return
             info.load()
             for name, function in info.functions.items():
-                if call.search(function.segment.text or ""):
+                if call.search(function.segment.text or ast.unparse(function.segment.node())):
                     self._enter(module, function, f"{qualname}.{name}")
             return
         self._enter(module, Function(module, segment.name, qualname, segment, owner, None), qualname)
@@ -167,11 +191,10 @@ class JitProgram(ExactProgram):
     def _note(self, args: list[V], kwargs: dict[str, V], fr: Frame, node: ast.Call | None) -> None:
         if fr.may:
             arch = self._inside[-1] if self._inside else self.ask(self.loader.arch)
-            line = node.lineno if node is not None else 1
-            build = Build(
-                tuple(args), dict(kwargs), arch, fr.module.name, fr.module.path, line, fr.symbol, fr.may
-            )
-            self.builds.append(build)
+            line, column = (node.lineno, node.col_offset) if node is not None else (1, 0)
+            path = fr.module.path
+            here = (fr.module.name, path, line, column, fr.symbol, fr.may)
+            self.builds.append(Build(tuple(args), dict(kwargs), arch, *here))
 
     def worth_resolving(self, *_: Any) -> bool:
         return True
@@ -210,5 +233,51 @@ class JitProgram(ExactProgram):
             return False
         return super()._in(a, b)
 
+    # -- paths beside the code -------------------------------------------------------------------------
 
-__all__ = ["Build", "JitProgram"]
+    def name_value(self, name: str, fr: Frame) -> V:
+        return V(_Path(f"/{fr.module.path}")) if name == "__file__" else super().name_value(name, fr)
+
+    def attribute_of(self, scalar: Any, name: str, fr: Frame, node: ast.AST | None = None) -> V:
+        if isinstance(scalar, _Path):
+            if name == "parent":
+                return V(_Path(posixpath.dirname(scalar.text)))
+            return V(_PathMethod(scalar, name))
+        return super().attribute_of(scalar, name, fr, node)
+
+    def call_one(
+        self, f: Any, args: list[V], kwargs: dict[str, V], fr: Frame, node: ast.Call | None = None
+    ) -> V:
+        if isinstance(f, External) and args and isinstance(args[0].one, _Path):
+            if f.name in ("pathlib.Path", "os.path.abspath", "os.path.realpath"):
+                return args[0]
+            if f.name == "os.path.dirname":
+                return V(_Path(posixpath.dirname(args[0].one.text)))
+            if f.name in ("builtins.str", "os.fspath"):
+                return V(args[0].one.text)
+        joins = isinstance(f, External) and f.name == "os.path.join" and len(args) > 1
+        parts = [a.one for a in (args[1:] if joins else args)]
+        start = args[0].one if joins else f.path if isinstance(f, _PathMethod) else None
+        if isinstance(start, _Path):
+            if isinstance(f, _PathMethod) and f.method in ("resolve", "absolute") and not args:
+                return V(start)
+            if isinstance(f, _PathMethod) and f.method == "as_posix":
+                return V(start.text)
+            if (joins or f.method == "joinpath") and all(isinstance(p, str) for p in parts):
+                return V(_Path(posixpath.join(start.text, *parts)))
+            return V(unknown("a path"))
+        return super().call_one(f, args, kwargs, fr, node)
+
+    @staticmethod
+    def arith(op: Any, a: Any, b: Any) -> Any:
+        if op is operator.truediv and isinstance(a, _Path) and isinstance(b, str):
+            return _Path(posixpath.join(a.text, b))
+        return ExactProgram.arith(op, a, b)
+
+
+def text_of(scalar: Any) -> Any:
+    """A path as its text; everything else as it is."""
+    return scalar.text if isinstance(scalar, _Path) else scalar
+
+
+__all__ = ["Build", "JitProgram", "text_of"]
