@@ -23,6 +23,7 @@ from auditor.native.cxx_ops import MARK, Registration, registrations
 from auditor.native.cxx_program import CxxProgram
 from auditor.native.cxx_text import prepare
 from auditor.native.model import OUTCOMES, Availability, Built, Cell, Library, Row, Step
+from auditor.native.registry_python import python_rows, python_side
 from auditor.native.source import SUFFIXES, NativeSource, Part, native_sources
 from auditor.native.source_loader import Pick, picks, same_name
 from auditor.native.source_macros import Macros
@@ -74,7 +75,7 @@ def world_of(tree: SourceTree, options: KernelOptions) -> World:
 
 
 def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | None = None) -> Availability:
-    """The map of a tree. UserError N001 for a tree without native sources.
+    """The map of a tree. UserError N001 for a tree without native sources, built or declared kernels.
 
     ``compiled``: kernels as they were built; what is in their objects takes the place of what the build files
     say. They may be the tree itself, or one without sources: then the map is that of the objects alone.
@@ -88,14 +89,6 @@ def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | 
             world.facts = compiled.facts
         world.cuda = ""  # it decided when they were built
         return assembled(world, compiled.binaries.libraries, rows_of_objects(world, compiled))
-    if not sources:
-        raise UserError(
-            "N001",
-            "no native sources in this tree: none of "
-            + ", ".join(f"{spec.folder}/CMakeLists.txt" for spec in world.profile.native.builds),
-            place=tree.info().label,
-            hints=[f"audit kernels {world.profile.name} --commit REV --repo {world.profile.url}"],
-        )
     if compiled is not None:
         lay_over(world, sources, compiled)
     rows: list[Row] = []
@@ -103,7 +96,20 @@ def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | 
         rows += op_rows(world, source)
     libraries = tuple(library for source in sources for library in source.libraries)
     if compiled is not None:
-        rows = merged_rows(world, rows, compiled, libraries)
+        rows = list(merged_rows(world, rows, compiled, libraries))
+    side = python_side(tree, world.profile)
+    if side is not None:
+        more, problems = python_rows(side, world.profile, world.targets, world.cuda, rows)
+        rows += more
+        world.problems += problems
+    if not sources and not rows:
+        raise UserError(
+            "N001",
+            "no native sources in this tree: none of "
+            + ", ".join(f"{spec.folder}/CMakeLists.txt" for spec in world.profile.native.builds),
+            place=tree.info().label,
+            hints=[f"audit kernels {world.profile.name} --commit REV --repo {world.profile.url}"],
+        )
     return assembled(world, libraries, tuple(rows))
 
 

@@ -27,6 +27,9 @@ from auditor.program.values import (
     unknown,
 )
 
+#: Said of a requirement that every target meets.
+NO_WORD = "which says nothing of the architecture"
+
 
 def registry_rows(
     files: dict[str, bytes],
@@ -40,8 +43,9 @@ def registry_rows(
 
     ``files`` are the Python files of the package below ``root``. ``known`` are rows of operators: an
     implementation that is nothing but one of them cannot be there where that operator is not.
-    A cell ``runs`` says that the declaration admits the target; ``raises`` that it leaves it out. The
-    reason says which implementation is picked. Both are empty for a tree without such registries.
+    A cell ``runs`` says that the declaration admits the target and not every other one (or that the operator
+    behind it runs); ``raises`` that it leaves the target out. The reason says which implementation is picked.
+    Both are empty for a tree without such registries.
     """
     rows: list[Row] = []
     problems: list[Problem] = []
@@ -145,7 +149,7 @@ class _Reader:
         cells = {}
         for name in self.targets:
             i = self.index[name]
-            cells[name] = self._cell(name, i, entry, target, function, admitted.at(i), choice)
+            cells[name] = self._cell(name, i, entry, target, function, admitted, choice)
         place = self.program.names.get(target.partition(":")[0], entry.path)
         return Row(
             name=f"{op}[{backend}]",
@@ -171,8 +175,10 @@ class _Reader:
         yield self.program.module(self.program.paths[entry.path])
 
     def _cell(
-        self, name: str, i: int, entry: Registered, target: str, function: str, admitted: Any, choice: _Choice
+        self, name: str, i: int, entry: Registered, target: str, function: str, admission: V, choice: _Choice
     ) -> Cell:
+        admitted = admission.at(i)
+        specific = any(truth_of(s) is False for s in admission.scalars())
         held = self.program.field(entry.record.at(i), self.registry.requires, i)
         requires = requirement(held)
         proof = [Step(f"registered, requires {requires}", entry.path, entry.line)]
@@ -196,6 +202,10 @@ class _Reader:
         if op is not None and below is not None and below.outcome != "runs":
             text = f"its declaration admits the target; {op.name}: {below.reason or below.outcome}"
             return Cell(below.outcome, f"{text}; {why}", (*proof, *below.proof))
+        if op is not None and below is not None:
+            return Cell("runs", f"requires {requires}; {op.name} runs; {why}", (*proof, *below.proof))
+        if not specific:
+            return Cell("unknown", f"requires {requires}, {NO_WORD}; {why}", tuple(proof))
         return Cell("runs", f"requires {requires}; {why}", tuple(proof))
 
 

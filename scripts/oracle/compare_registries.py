@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.arch import load_targets
-from auditor.native.registry import registry_rows
+from auditor.native.registry import NO_WORD, registry_rows
 from auditor.profile import load_profile
 
 
@@ -48,6 +48,8 @@ def compare(held: dict[str, Any], files: dict[str, bytes]) -> tuple[list[str], i
             said_eligible = {"runs": True, "raises": False}.get(cell.outcome)
             if cell.reason.startswith("not declared for it"):
                 said_eligible = False
+            if NO_WORD in cell.reason:
+                said_eligible = True
             said_picked = said(cell.reason)
             for what, claim, fact in (("eligible", said_eligible, eligible), ("picked", said_picked, picked)):
                 if what == "picked":

@@ -286,7 +286,10 @@ def test_the_selector_filters_per_target_and_raises_where_none_fits() -> None:
 def test_several_that_fit_need_a_name() -> None:
     found, _ = rows()
     row = found["a.both[tile]"]
-    assert outcomes(row) == ["runs"] * 4
+    assert outcomes(row) == ["unknown"] * 4
+    assert row.cells["sm_90"].reason.startswith(
+        "requires no device in particular, which says nothing of the architecture; "
+    )
     assert "picking one without naming it raises ValueError" in row.cells["sm_90"].reason
 
 
@@ -320,6 +323,7 @@ def test_an_operator_that_is_not_there_is_not_there_through_the_registry() -> No
     assert cell.outcome == "not-built"
     assert "native::two: lib: 90a 100a" in cell.reason
     assert found["a.two[built]"].cells["sm_100"].outcome == "runs"
+    assert "native::two runs" in found["a.two[built]"].cells["sm_100"].reason
 
 
 @pytest.mark.parametrize(
@@ -336,7 +340,7 @@ def test_what_is_not_understood_is_a_problem(old: str, new: str, field: str) -> 
     assert [(p.path, p.line, p.message) for p in problems] == [
         ("app/ops.py", 10, f"a kernel is registered here whose {field} is not known")
     ]
-    assert found["a.both[tile]"].cells["sm_90"].outcome == "runs"
+    assert found["a.two[tile]"].cells["sm_90"].outcome == "runs"
 
 
 def test_a_requirement_that_is_open_is_unknown_with_its_reason() -> None:
