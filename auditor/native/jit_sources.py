@@ -168,7 +168,7 @@ class JitSources:
                 same = prepare(text, _noting(look, asked))
                 done.append((name, same))
             active[name] = same
-            unit.defines[name] = {**given[name], **{k: v[0] for k, v in same.defines.items()}}
+            unit.defines[name] = {**given[name], **{k: _body(k, v) for k, v in same.defines.items()}}
         self._judge(unit, active)
 
     def _agree(self, asked: set[str], given: dict[str, dict[str, str | Number]], a: str, b: str) -> bool:
@@ -268,6 +268,12 @@ class JitSources:
             if candidate in self.files.paths:
                 return candidate
         return None
+
+
+def _body(name: str, defined: tuple[tuple[str, int], ...]) -> str | Number:
+    """What a file leaves a name defined to."""
+    bodies = {body for body, _line in defined}
+    return bodies.pop() if len(bodies) == 1 else Number(None, (f"{name} is defined in more than one way",))
 
 
 def _noting(look: Lookup, asked: set[str]) -> Lookup:
