@@ -39,9 +39,9 @@ def likeness(a: Statement, b: Statement) -> float:
     if a.is_scope:
         return max(score, 0.75) if a.name == b.name else score * 0.8
     if a.arms and b.arms:
-        return max(score, 0.5 + score / 2) if a.head == b.head else score
+        return max(score, 0.5 + score / 2) if a.head == b.head else score * 0.75
     if a.kind in ("Assign", "AnnAssign", "AugAssign"):
-        return score * 0.7 + 0.3 if _target(a) == _target(b) else score * 0.8
+        return score * 0.7 + 0.3 if _target(a) == _target(b) else score * 0.6
     if a.kind == "ImportFrom":
         return score * 0.5 + 0.5 if _module(a) == _module(b) else score * 0.5
     return score

@@ -278,13 +278,27 @@ class TokenMerge:
             return
         low = to_ours.get(before, -1 if before < 0 else None)
         high = to_ours.get(after, len(ours.elements) if after >= len(base.elements) else None)
-        if low is None and high is None:
+        real = before >= 0 and before in to_ours or after < len(base.elements) and after in to_ours
+        if low is None and high is None or base.elements and not real:
             raise Overlap
         between = (high if high is not None else low + 1) - (low if low is not None else high - 1) - 1  # type: ignore[operator]
-        free = ours.open.text == b"{" or all(kt[j][0] == "=" for j in wanted) and not self.ordered_calls
-        if (between or low is None or high is None) and not free:
-            self.guess = "both sides added elements at one place of a list"
-        self._insert(ours, high if high is not None else (low or 0) + 1, texts)
+        free = all(kt[j][0] == "=" for j in wanted) and not self.ordered_calls
+        at = high if high is not None else (low or 0) + 1
+        first_between = (low if low is not None else at - 1) + 1
+        starred = any(
+            ours.elements[k][0].text[:1] == b"*"  # type: ignore[union-attr]
+            for k in range(first_between, min(at, len(ours.elements)))
+            if isinstance(ours.elements[k][0], Token)
+        )
+        if starred and low is not None:
+            at = low + 1
+        if between or low is None or high is None:
+            place = None if free else _sorted_place(ours, theirs, wanted)
+            if place is not None:
+                at = place
+            elif not free:
+                self.guess = "both sides added elements at one place of a list"
+        self._insert(ours, at, texts)
 
     def _element(self, group: Group, at: int) -> bytes:
         element = group.elements[at]
@@ -337,6 +351,16 @@ class TokenMerge:
             self.splices.append(Splice(group.elements[at - 1][-1].end, element[-1].end, b""))
         else:
             self.splices.append(Splice(group.open.end, group.close.start, b""))
+
+
+def _sorted_place(ours: Group, theirs: Group, wanted: list[int]) -> int | None:
+    """Where one new element goes in a list that both sides keep sorted; None if they do not."""
+    mine = [norm(element) for element in ours.elements]
+    other = [norm(element) for element in theirs.elements]
+    if len(wanted) != 1 or len(mine) < 3 or sorted(mine) != mine or sorted(other) != other:
+        return None
+    new = norm(theirs.elements[wanted[0]])
+    return sum(1 for element in mine if element < new)
 
 
 def _skeleton(items: Sequence[Item]) -> list[bytes]:

@@ -7,6 +7,7 @@ and says so.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -42,6 +43,7 @@ class TreeMerge:
         self._pairs: dict[tuple[int, int], dict[int, Statement]] = {}
         self._mated: dict[tuple[int, int], set[int]] = {}
         self._scopes: dict[str, list[Statement]] | None = None
+        self._counts: tuple[Counter[tuple[bytes, ...]], Counter[tuple[bytes, ...]]] | None = None
 
     # who is who
 
@@ -78,6 +80,12 @@ class TreeMerge:
             self._mated[key] = {id(t) for _, t in pairs}
         return self._pairs[key]
 
+    def _new_in(self, arm: Arm, other: Arm) -> list[Statement]:
+        """The statements of ours in ``other`` that are none of the base's."""
+        self._children(arm, other)
+        mated = self._mated[(id(arm), id(other))]
+        return [o for o in other.children if id(o) not in mated]
+
     def _moved_scope(self, statement: Statement) -> Statement | None:
         """A function or class of the same name elsewhere in ours, if it can only be that one."""
         if self._scopes is None:
@@ -107,6 +115,19 @@ class TreeMerge:
         mine = [s for s in scope.walk() if s.norm == statement.norm]
         there = [s for s in home.walk() if s.norm == statement.norm]
         return there[0] if len(mine) == 1 and len(there) == 1 else None
+
+    def _still_there(self, statement: Statement, change: Change) -> bool:
+        """Whether ours has a removed statement more often than theirs, wherever it stands."""
+        if len(statement.norm) < 5:
+            return False
+        if self._counts is None:
+            theirs = change.arm_theirs.children[0].source if change.arm_theirs.children else None
+            self._counts = (
+                Counter(s.norm for s in self.ours.statements()),
+                Counter(s.norm for s in theirs.statements()) if theirs is not None else Counter(),
+            )
+        ours, other = self._counts
+        return ours[statement.norm] > other[statement.norm]
 
     # settling
 
@@ -143,6 +164,15 @@ class TreeMerge:
             owner = owner.parent
         return lost
 
+    def known(self, change: Change) -> bool:
+        """Whether ours has some of the statements that a gap adds, and the base has not."""
+        owner = self._owner(change)
+        arm = self.arm(change.arm_base, owner)
+        if arm is None:
+            return False
+        new = {o.norm for o in self._new_in(change.arm_base, arm)}
+        return any(t.norm in new for t in change.added)
+
     def _gap(self, change: Change) -> Settled:
         owner = self._owner(change)
         arm = self.arm(change.arm_base, owner)
@@ -168,8 +198,9 @@ class TreeMerge:
                 return Settled(conflict=f"`{first_words(b)}` was changed on both sides")
             else:
                 mates.append(o)
-        if vanished and not mates and not wanted:
-            return Settled(already=True)
+        for b in vanished:
+            if self._still_there(b, change):
+                return Settled(conflict=f"`{first_words(b)}` stands elsewhere now")
         if not mates and not wanted:
             return Settled(already=True)
         if vanished and wanted:
@@ -186,9 +217,7 @@ class TreeMerge:
 
     def _not_yet(self, change: Change, arm: Arm) -> tuple[list[Statement], bool, str]:
         """Which added statements ours does not have yet in this block."""
-        self._children(change.arm_base, arm)
-        mated = self._mated[(id(change.arm_base), id(arm))]
-        new = [o for o in arm.children if id(o) not in mated]
+        new = self._new_in(change.arm_base, arm)
         wanted: list[Statement] = []
         partly = False
         for t in change.added:
@@ -227,22 +256,19 @@ class TreeMerge:
 
     def _insert(self, change: Change, arm: Arm, owner: Statement | None, wanted: list[Statement]) -> Settled:
         mates = self._children(change.arm_base, arm)
-        place = {id(o): at for at, o in enumerate(arm.children)}
         siblings = change.arm_base.children
         low = high = None
         far_low = far_high = 0
         for at in range(change.before, -1, -1):
-            o = mates.get(id(siblings[at]))
-            if o is not None:
-                low = place[id(o)]
+            low = self._place(siblings[at], mates, arm)
+            if low is not None:
                 break
             far_low += 1
         else:
             low, far_low = (-1, far_low) if not far_low else (None, far_low)
         for at in range(change.after, len(siblings)):
-            o = mates.get(id(siblings[at]))
-            if o is not None:
-                high = place[id(o)]
+            high = self._place(siblings[at], mates, arm)
+            if high is not None:
                 break
             far_high += 1
         else:
@@ -273,6 +299,13 @@ class TreeMerge:
             text = b"\n" + text.rstrip(b"\n")
         settled.splices.append(Splice(where, where, text))
         return settled
+
+    def _place(self, sibling: Statement, mates: dict[int, Statement], arm: Arm) -> int | None:
+        """Where in ``arm`` of ours a statement of the base stands, or the one that it was put into."""
+        o = mates.get(id(sibling)) or self._elsewhere(sibling)
+        while o is not None and o.arm is not arm:
+            o = o.parent
+        return None if o is None else next(at for at, s in enumerate(arm.children) if s is o)
 
     def _insert_elsewhere(self, change: Change) -> Settled:
         """The block is gone; its neighbours may stand at another depth of the same function."""
@@ -309,6 +342,8 @@ class TreeMerge:
             return Settled(conflict=f"`{first_words(b)}` is gone, which the patch changes")
         if o.norm == t.norm:
             return Settled(already=True)
+        if o.arm is not None and any(s.norm == t.norm for s in self._new_in(change.arm_base, o.arm)):
+            return Settled(conflict=f"`{first_words(t)}` is there already, and what it replaces is too")
         if o.norm == b.norm:
             return Settled([Splice(o.start, o.end, self._moved(t.source, t.start, t.end, t.arm, o.arm))])
         if b.arms or o.arms or t.arms:
@@ -328,6 +363,8 @@ class TreeMerge:
             arm = o.arms[next(i for i, a in enumerate(b.arms) if a is change.head_base)]
         if arm.head == change.head_theirs.head:
             return Settled(already=True)
+        if o.arm is not None and any(s.norm == t.norm for s in self._new_in(change.arm_base, o.arm)):
+            return Settled(conflict=f"`{first_words(t)}` is there already, and what it replaces is too")
         return self._tokens(
             b,
             o,
@@ -378,12 +415,11 @@ class TreeMerge:
         high = forth.get(later[0]) if later else len(o.arms)
         if low is None or high is None:
             return Settled(conflict=f"`{first_words(b)}`: the arms around the new one are gone")
-        guess = (
-            "" if high == low + 1 else "both sides added arms to one chain, and their order means something"
-        )
-        where = o.arms[low].end if high > low else o.arms[high].start
+        if high != low + 1:
+            return Settled(conflict=f"`{first_words(b)}`: both sides added arms at one place of the chain")
+        where = o.arms[low].end
         text = self._moved(t.source, new.start, new.end, t.arm, o.arm)
-        return Settled([Splice(where, where, text)], guess=guess)
+        return Settled([Splice(where, where, text)])
 
     def _trivia(self, change: Change) -> Settled:
         b, t = change.removed[0], change.added[0]

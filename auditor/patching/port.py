@@ -7,10 +7,11 @@ is placed with fuzz; a patch is carried whole or not at all.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status
+from auditor.patching.moved import Finder
 from auditor.patching.portfile import FileMerge, Piece, merge_file
 from auditor.patching.porthunks import apply_hunks, reverse
 from auditor.patching.portlines import split_lines
@@ -79,12 +80,13 @@ class _Port:
         self.blobs = blobs
         self.renames = renames
         self.paths = tree.blobs()
+        self.finder = Finder(tree)
 
     def change(self, change: FileChange) -> FilePort:
         """Carry one file's change."""
         if change.old_path is None:
             return self._new(change)
-        path = self._find(change.old_path)
+        path = self._find(change)
         if path is None:
             if change.new_path is None:
                 return _whole(change, "upstream", "no such file", "the file it deletes is not there")
@@ -100,13 +102,22 @@ class _Port:
             return self._binary(change, path, ours, base)
         done = self._text(change, path, ours, base)
         self._placed(change, path, done, ours)
+        if path not in (change.old_path, change.new_path):
+            done.hunks = [_moved(hunk, path) for hunk in done.hunks]
         return done
 
-    def _find(self, path: str) -> str | None:
+    def _find(self, change: FileChange) -> str | None:
+        """The file of the tree that the change is for: of that name, known to have moved, or found."""
+        path = change.old_path or ""
         if path in self.paths:
             return path
         moved = self.renames.get(path)
-        return moved if moved in self.paths else None
+        if moved in self.paths:
+            return moved
+        base = self.blobs(change.old_blob) if change.old_blob.strip("0") else None
+        if base is None:
+            return None
+        return self.finder.file(path, base, blob=change.old_blob)
 
     def _base(self, change: FileChange, ours: bytes) -> bytes | None:
         """The file the patch was made for, if it is known: by its id, or because ours is it."""
@@ -241,6 +252,12 @@ class _Port:
         if change.new_mode and change.new_mode != change.old_mode and change.old_mode:
             done.files.setdefault(target, ours)
             done.modes[target] = change.new_mode
+
+
+def _moved(hunk: HunkResult, path: str) -> HunkResult:
+    """The same result, said of the file that it went to."""
+    status: Status = "moved" if hunk.status == "clean" else hunk.status
+    return replace(hunk, status=status, to_path=path)
 
 
 def _whole(change: FileChange, status: Status, proof: str, note: str = "") -> FilePort:

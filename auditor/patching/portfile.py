@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from auditor.patching.mergechanges import Change, Changes
 from auditor.patching.mergetokens import Splice
 from auditor.patching.mergetree import Settled, TreeMerge
-from auditor.patching.porthunks import Applied
+from auditor.patching.portcheck import compiles, doubled_definitions, lost_names
+from auditor.patching.porthunks import Applied, find
 from auditor.patching.portlines import Group, matching, merge, result, split_lines
 from auditor.patching.statements import Source
 
@@ -44,33 +45,84 @@ class FileMerge:
 def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> FileMerge:
     """Carry ``applied`` (the patch on ``base``) to ``ours``."""
     base_lines, our_lines, their_lines = split_lines(base), split_lines(ours), applied.lines
+    theirs = b"".join(their_lines)
     groups = merge(
         base_lines, our_lines, their_lines, to_ours=matching(base_lines, our_lines), to_theirs=applied.common
     )
     touched = [group for group in groups if group.kind != "ours"]
+    clash = [group for group in touched if group.kind == "conflict"]
+    by_line = None
+    if not clash:
+        pieces = [piece for group in touched for piece in _line_pieces(group, applied)]
+        by_line = FileMerge(b"".join(result(groups, our_lines, their_lines)), pieces)
+    if not python:
+        return by_line or _refused(ours, touched, applied)
+    doubtful = [g for g in touched if g in clash or _doubled(g, base_lines, our_lines, their_lines)]
+    if by_line is not None and not doubtful:
+        wrong = _broken(by_line.data, ours, theirs)
+        if not wrong:
+            return by_line
+        doubtful = [g for g in touched if g.kind == "theirs"]
+    done = _by_statement(base, theirs, ours, touched, doubtful, applied, our_lines)
+    if done is None:
+        return by_line or _refused(ours, touched, applied)
+    if done.conflicts:
+        return done
+    wrong = _broken(done.data, ours, theirs) or _unnamed(done.data, ours, theirs)
+    return _all(done, "conflict", wrong, ours) if wrong else done
+
+
+def _broken(data: bytes, ours: bytes, theirs: bytes) -> str:
+    """Why a merged file is not one that either side would have written; "" if it can be."""
+    if not compiles(data) and compiles(ours) and compiles(theirs):
+        return "what comes out is not valid Python"
+    twice = doubled_definitions(data, ours, theirs)
+    return f"`{twice[0]}` would be defined twice" if twice else ""
+
+
+def _unnamed(data: bytes, ours: bytes, theirs: bytes) -> str:
+    lost = lost_names(data, ours, theirs)
+    return f"`{lost[0]}` is not defined here any more" if lost else ""
+
+
+def _all(done: FileMerge, status: str, note: str, data: bytes) -> FileMerge:
+    return FileMerge(data, [Piece(p.hunk, status, p.proof, note, p.symbol) for p in done.pieces])
+
+
+def _refused(ours: bytes, touched: Sequence[Group], applied: Applied) -> FileMerge:
     pieces: list[Piece] = []
-    if not any(group.kind == "conflict" for group in touched):
-        for group in touched:
-            for hunk in _hunks(group, applied):
-                same = group.kind == "same"
-                pieces.append(
-                    Piece(hunk, "upstream" if same else "clean", "same lines" if same else "three-way merge")
-                )
-        return FileMerge(b"".join(result(groups, our_lines, their_lines)), pieces)
-    if python:
-        done = _by_statement(base, b"".join(their_lines), ours, touched, applied, our_lines)
-        if done is not None:
-            return done
     for group in touched:
-        for hunk in _hunks(group, applied):
-            if group.kind == "conflict":
-                line = group.ours[0] + 1
-                pieces.append(
-                    Piece(hunk, "conflict", "", f"lines it changes were changed too, at line {line}")
-                )
-            else:
-                pieces.append(Piece(hunk, "clean", "three-way merge"))
+        if group.kind != "conflict":
+            pieces += _line_pieces(group, applied)
+            continue
+        note = f"lines it changes were changed too, at line {group.ours[0] + 1}"
+        pieces += [Piece(hunk, "conflict", "", note) for hunk in _hunks(group, applied)]
     return FileMerge(ours, pieces)
+
+
+def _line_pieces(group: Group, applied: Applied) -> list[Piece]:
+    same = group.kind == "same"
+    word, proof = ("upstream", "same lines") if same else ("clean", "three-way merge")
+    return [Piece(hunk, word, proof) for hunk in _hunks(group, applied)]
+
+
+def _doubled(group: Group, base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]) -> bool:
+    """Whether ours has the lines that the patch adds already, somewhere: then lines alone do not decide."""
+    if group.kind != "theirs":
+        return False
+    t0, t1 = group.theirs
+    while t0 < t1 and not theirs[t0].strip():
+        t0 += 1
+    while t1 > t0 and not theirs[t1 - 1].strip():
+        t1 -= 1
+    new = theirs[t0:t1]
+    if not new:
+        return False
+    if len(find(ours, new)) > len(find(base, new)):
+        return True
+    before, now = set(base), set(ours)
+    long = [line for line in new if len(line.strip()) > 10 and line not in before]
+    return len(long) > 2 and 3 * sum(line in now for line in long) >= len(long)
 
 
 def _hunks(group: Group, applied: Applied) -> list[int]:
@@ -106,6 +158,7 @@ def _by_statement(
     theirs: bytes,
     ours: bytes,
     groups: Sequence[Group],
+    doubtful: Sequence[Group],
     applied: Applied,
     our_lines: Sequence[bytes],
 ) -> FileMerge | None:
@@ -116,8 +169,13 @@ def _by_statement(
         return None
     changes = Changes(sources[0], sources[1]).all
     covered = {id(g): [c for c in changes if _touches(c, g, applied)] for g in groups}
+    tree = TreeMerge(sources[0], sources[2])
     chosen: list[Change] = []
-    by_statement = [g for g in groups if g.kind == "conflict"]
+    by_statement = list(doubtful)
+    for group in groups:  # lines alone cannot tell that part of it is there already
+        if group.kind == "theirs" and group not in by_statement:
+            if any(c.kind == "gap" and c.added and tree.known(c) for c in covered[id(group)]):
+                by_statement.append(group)
     at = 0
     while at < len(by_statement):  # closed under: a change that reaches into another group takes that too
         for change in covered[id(by_statement[at])]:
@@ -128,7 +186,6 @@ def _by_statement(
                 if other not in by_statement and change in covered[id(other)]:
                     by_statement.append(other)
         at += 1
-    tree = TreeMerge(sources[0], sources[2])
     offsets = [0]
     for line in our_lines:
         offsets.append(offsets[-1] + len(line))
@@ -142,11 +199,7 @@ def _by_statement(
                     for h in _hunks(group, applied)
                 ]
             continue
-        for hunk in _hunks(group, applied):
-            same = group.kind == "same"
-            pieces.append(
-                Piece(hunk, "upstream" if same else "clean", "same lines" if same else "three-way merge")
-            )
+        pieces += _line_pieces(group, applied)
         if group.kind == "theirs":
             text = b"".join(applied.lines[group.theirs[0] : group.theirs[1]])
             splices.append(Splice(offsets[group.ours[0]], offsets[group.ours[1]], text))

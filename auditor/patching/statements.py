@@ -142,7 +142,8 @@ class Statement:
 
     @cached_property
     def bag(self) -> Counter[bytes]:
-        return Counter(self.norm)
+        """Its words, without brackets and operators: what makes it like another statement."""
+        return Counter(t for t in self.norm if t[-1:].isalnum() or t[-1:] in b"_\"'") or Counter(self.norm)
 
     @property
     def text(self) -> bytes:
