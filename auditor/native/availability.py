@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import msgspec
 
@@ -183,6 +184,12 @@ def op_rows(world: World, source: NativeSource) -> list[Row]:
         chosen = picks(world.tree, source.spec, world.profile, group, tuple(world.targets), world.assumptions)
         group_of.update({library.name: chosen for library in group})
     guards = _guards(world, source)
+    varying = {library.name for library in source.libraries if any(one.machines for one in library.built)}
+    codes = {
+        (name, target.name): _code(part, target, varying)
+        for target in world.targets.values()
+        for name, part in source.parts[world.machines[target.name]].items()
+    }
     rows = []
     for op in ops:
         cells = {}
@@ -196,7 +203,8 @@ def op_rows(world: World, source: NativeSource) -> list[Row]:
                 names = [name for name in names if name in pick.libraries] or names
                 proof += pick.proof
             options = [
-                _in_library(op, parts[name], target, machine, guards[machine, name], proof) for name in names
+                _in_library(op, codes[name, target.name], target, machine, guards[machine, name], proof)
+                for name in names
             ]
             cells[target.name] = _agreed(op, options, machine)
         rows.append(
@@ -273,39 +281,54 @@ def shown(built: tuple[Built, ...]) -> str:
     return " ".join(sorted(dict.fromkeys(sure), key=order)) or "nothing"
 
 
-def _in_library(op: _Op, part: Part, target: Target, machine: str, guards: Guards, proof: list[Step]) -> Cell:
+class _Code(NamedTuple):
+    """What a library has for a target."""
+
+    library: Library
+    usable: tuple[Built, ...]  # everything that may be used, sure or not
+    loaded: Built | None  # the piece that is taken
+    shown: str
+    gpu: bool  # whether it holds code for a GPU at all
+    varies: bool  # whether the machine decides what is compiled
+
+
+def _code(part: Part, target: Target, varying: set[str]) -> _Code:
     library = part.library
-    proof = [
-        *proof,
-        Step(f"library {library.name} contains {op.path.rpartition('/')[2]}", library.path, library.line),
-    ]
+    usable = tuple(one for one in library.built if loads(one, target))
+    loaded = _best([one for one in usable if one.when == "true" and one.arch], target)
+    gpu = bool(library.built) or any(path.endswith(".cu") for path in (*part.sources, *part.outside))
+    return _Code(
+        library, usable, loaded, f"{library.name}: {shown(library.built)}", gpu, library.name in varying
+    )
+
+
+def _in_library(
+    op: _Op, code: _Code, target: Target, machine: str, guards: Guards, proof: list[Step]
+) -> Cell:
+    """What a target gets from one library that registers an operator."""
+    library = code.library
+    contains = f"library {library.name} contains {op.path.rpartition('/')[2]}"
+    proof = [*proof, Step(contains, library.path, library.line)]
     if library.when == "unknown":
-        return Cell(
-            "unknown",
-            f"it is not sure that {library.name} is built: {'; '.join(library.because)}",
-            tuple(proof),
-        )
-    usable = [one for one in library.built if loads(one, target)]
-    sure = [one for one in usable if one.when == "true" and one.arch]
+        why = "; ".join(library.because)
+        return Cell("unknown", f"it is not sure that {library.name} is built: {why}", tuple(proof))
     if not op.functions:
         return Cell("unknown", "no function is registered for it in this build", tuple(proof))
-    loaded = _best(sure, target)
+    loaded = code.loaded
     found = guards.outcome(op.functions, target, loaded)
     if found.outcome in ("raises", "falls-through"):
         return Cell(found.outcome, found.reason, (*proof, *found.proof))
     if loaded is not None:
         text = f"{library.name} is compiled for {loaded.arch}"
         text += " as PTX" if loaded.what == "ptx" else ""
-        text += f" on {machine}" if _depends_on_machine(part, loaded) else ""
+        text += f" on {machine}" if _depends_on_machine(loaded) else ""
         proof.append(Step(text, loaded.path, loaded.line))
-        return Cell(
-            found.outcome, found.reason or f"{library.name}: {shown(library.built)}", (*proof, *found.proof)
-        )
-    if usable:
-        why = merged(*(one.because for one in usable))
-        text = f"whether {library.name} is compiled for {target.name} depends on {'; '.join(why)}"
+        return Cell(found.outcome, found.reason or code.shown, (*proof, *found.proof))
+    if code.usable:
+        why = "; ".join(merged(*(one.because for one in code.usable)))
+        text = f"whether {library.name} is compiled for {target.name} depends on {why}"
         return Cell("unknown", text, tuple(proof))
-    if not library.built and not any(path.endswith(".cu") for path in (*part.sources, *part.outside)):
+    if not code.gpu:
         return Cell(found.outcome, found.reason, (*proof, *found.proof))
     if found.host_only:
         return Cell("runs", found.reason, (*proof, *found.proof))
@@ -314,12 +337,13 @@ def _in_library(op: _Op, part: Part, target: Target, machine: str, guards: Guard
         for one in library.built
         if one.when == "true" and one.arch
     ]
-    reason = f"{library.name}: {shown(library.built)}"
-    reason += f" on {machine}" if machine != load_targets()["sm_100"].machine else ""
+    reason = code.shown
+    if code.varies:
+        reason += f" on {machine}"
     return Cell("not-built", reason, (*proof, *found.proof))
 
 
-def _depends_on_machine(part: Part, built: Built) -> bool:
+def _depends_on_machine(built: Built) -> bool:
     return any("PROCESSOR" in text for text in built.because)
 
 

@@ -53,6 +53,8 @@ class Guards:
 
     def __init__(self, program: CxxProgram) -> None:
         self.program = program
+        self._others: dict[frozenset[tuple[str, int, str]], Guards] = {}
+        self._bodies: dict[Definition, str] = {}
         self._emptied: dict[tuple[Definition, str], bool] = {}
 
     def outcome(self, functions: dict[str, tuple[str, int]], target: Target, loaded: Built | None) -> Found:
@@ -74,13 +76,29 @@ class Guards:
         if not definitions:
             reason = f"the source of {name} is not in this tree"
             return Found("unknown", reason, open=reason)
-        founds = [self._defined(one, target, loaded) for one in definitions]
+        founds = [self._either_way(one, name, path, target, loaded) for one in definitions]
         if len({found.outcome for found in founds}) > 1:
             text = ", ".join(
                 f"{one.path}:{one.line} {found.outcome}" for one, found in zip(definitions, founds)
             )
             return Found("unknown", f"{name} has {len(founds)} definitions ({text})", founds[0].proof)
         return founds[0]
+
+    def _either_way(
+        self, definition: Definition, name: str, path: str, target: Target, loaded: Built | None
+    ) -> Found:
+        """One definition; where conditions of the preprocessor are undecided, what both ways agree on."""
+        found = self._defined(definition, target, loaded)
+        unsure = self.program.facts(definition).unsure
+        if not unsure or self.program.choices:
+            return found
+        if unsure not in self._others:
+            self._others[unsure] = Guards(self.program.otherwise(unsure))
+        other = self._others[unsure]._one(name, path, target, loaded)
+        if other.outcome == found.outcome:
+            return found
+        shown = "; ".join(f"#if {text} ({where}:{line})" for where, line, text in sorted(unsure)[:3])
+        return Found("unknown", f"depends on {shown}", found.proof)
 
     def _defined(self, definition: Definition, target: Target, loaded: Built | None) -> Found:
         facts = self.program.facts(definition)
@@ -181,13 +199,23 @@ class Guards:
             self._emptied[key] = self._compiled_away(kernel, loaded)
         return self._emptied[key]
 
+    def _conditional_body(self, kernel: Definition) -> str:
+        """The body of a kernel with its directives; "" for one that no condition on the architecture cuts."""
+        if kernel not in self._bodies:
+            source = self.program.source(kernel.path)
+            first, last = source.line(kernel.open), source.line(kernel.close)
+            whole = self.program.files.bare(kernel.path)
+            body = ""
+            if "__CUDA_ARCH__" in whole or "_ENABLED" in whole:
+                body = "\n".join(whole.split("\n")[first - 1 : last])
+                if "#" not in body or not ("__CUDA_ARCH__" in body or "_ENABLED" in body):
+                    body = ""
+            self._bodies[kernel] = body
+        return self._bodies[kernel]
+
     def _compiled_away(self, kernel: Definition, loaded: Built) -> bool:
-        source = self.program.source(kernel.path)
-        first = source.line(kernel.open)
-        last = source.line(kernel.close)
-        lines = self.program.files.bare(kernel.path).split("\n")[first - 1 : last]
-        body = "\n".join(lines)
-        if "#" not in body or "__CUDA_ARCH__" not in body and "_ENABLED" not in body:
+        body = self._conditional_body(kernel)
+        if not body:
             return False
         capability = parse_arch(loaded.arch).capability
         arch = capability[0] * 100 + capability[1] * 10

@@ -18,7 +18,7 @@ _BRACKETS = re.compile(rf"[(){{}}]|{_STRING}")
 _ENDED = re.compile(r"[ \t\n]*(?:const|noexcept)?[ \t\n]*;")
 _BRACES = re.compile(rf"[{{}}]|{_STRING}")
 _AFTER = re.compile(r"\s*(?:(?:const|noexcept|override|final|mutable|volatile|&&?)\s*)*(?:->[^;{}()]*)?\Z")
-_NAME = re.compile(r"(operator\s*(?:\(\s*\)|[^\s\w(]+)|~?[A-Za-z_]\w*)\s*(?:<[^;{}()]*>\s*)?\Z")
+_OPERATOR = re.compile(r"operator\s*(?:\(\s*\)|[^\s\w(]+)\s*\Z")
 _QUALIFIER = re.compile(r"((?:[A-Za-z_]\w*\s*(?:<[^;{}()<>]*>)?\s*::\s*)+)\Z")
 _TYPE = re.compile(
     r"(?:struct|class|union)\s+(?:[A-Z_]+\([^()]*\)\s*|alignas\([^()]*\)\s*|\[\[.*?\]\]\s*)*([A-Za-z_]\w*)[^;{}()=]*\Z"
@@ -114,9 +114,9 @@ def _find(source: Source) -> None:
             if parens:
                 opened = pairs[here] = parens.pop()
                 if not parens and _ENDED.match(code, at):
-                    declared = _NAME.search(code, max(0, opened - 80), opened)
-                    if declared is not None:
-                        source.declared.add(declared[1])
+                    declared = _name_before(code, opened)[1]
+                    if declared:
+                        source.declared.add(declared)
         elif char == "{":
             kind, name, params, head = _opened(code, here, pairs)
             if kind in ("space", "type"):
@@ -170,22 +170,47 @@ def _opened(code: str, at: int, pairs: dict[int, int]) -> tuple[str, str, int, s
         opened = pairs.get(end)
         if opened is None:
             return "other", "", 0, ""
-        near = code[max(0, opened - 120) : opened]
-        name = _NAME.search(near)
-        if name is None or name[1] in _NOT_NAMES:
+        begin, name = _name_before(code, opened)
+        if not name or name in _NOT_NAMES:
             return "other", "", 0, ""
-        begin = opened - len(near) + name.start()
         head_start = max(code.rfind(char, max(0, begin - 1200), begin) for char in ";}{")
         head = code[max(head_start + 1, begin - 1200, 0) : begin]
         qualifier = _QUALIFIER.search(head[-160:])
         owner = re.sub(r"<[^;{}()]*>|\s+", "", qualifier[1]) if qualifier else ""
-        return "function", owner + name[1], opened, " ".join(head.split())
+        return "function", owner + name, opened, " ".join(head.split())
     word = max(piece.rfind("struct "), piece.rfind("class "), piece.rfind("union "))
     if word >= 0:
         kind = _TYPE.match(piece, word)
         if kind is not None and "enum" not in piece[:word].split():
             return "type", kind[1], 0, ""
     return ("space" if _SPACE.search(piece) else "other"), "", 0, ""
+
+
+def _name_before(code: str, at: int) -> tuple[int, str]:
+    """The name that ends before an offset, template arguments and blanks between left out; "" for none."""
+    end = at
+    while end > 0 and code[end - 1] in " \t\n":
+        end -= 1
+    if end and code[end - 1] == ">":
+        depth = 0
+        for back in range(end - 1, max(0, end - 200), -1):
+            depth += {">": 1, "<": -1}.get(code[back], 0)
+            if depth == 0:
+                end = back
+                break
+        while end > 0 and code[end - 1] in " \t\n":
+            end -= 1
+    start = end
+    while start > 0 and (code[start - 1].isalnum() or code[start - 1] == "_"):
+        start -= 1
+    if start < end:
+        if code[start].isdigit():
+            return end, ""
+        return (
+            (start - 1, "~" + code[start:end]) if code[start - 1 : start] == "~" else (start, code[start:end])
+        )
+    operator = _OPERATOR.search(code, max(0, at - 40), at)
+    return (operator.start(), operator[0].strip()) if operator else (end, "")
 
 
 def _parameters(code: str, at: int, before: str, start: int, pairs: dict[int, int]) -> int | None:

@@ -52,6 +52,7 @@ class Facts(NamedTuple):
     kernels: frozenset[Definition] = frozenset()  # __global__ functions
     open: frozenset[str] = frozenset()  # called by plain name, not defined in this tree
     outside: bool = False  # uses templates of libraries outside that launch kernels of their own
+    unsure: frozenset[tuple[str, int, str]] = frozenset()  # undecided #if on the way: path, line, condition
 
     def plus(self, other: Facts) -> Facts:
         """Both together."""
@@ -64,6 +65,7 @@ class Facts(NamedTuple):
             self.kernels | other.kernels,
             self.open | other.open,
             self.outside or other.outside,
+            self.unsure | other.unsure,
         )
 
 
@@ -73,17 +75,25 @@ NOTHING = Facts()
 class CxxProgram:
     """The files of one library under its macros."""
 
-    def __init__(self, files: Files, part: Part, native: Native, cuda: str) -> None:
+    def __init__(
+        self,
+        files: Files,
+        part: Part,
+        native: Native,
+        cuda: str,
+        choices: dict[str, dict[int, bool]] | None = None,
+    ) -> None:
+        self.choices = choices or {}
         self.files = files
         self.part = part
         self.native = native
         self.macros = Macros(files, part, native, cuda)
         self._sources: dict[str, Source] = {}
-        self._variants: dict[tuple[str, tuple[tuple[int, bool], ...]], Source] = {}
         self._found: dict[tuple[str, str], tuple[Definition, ...]] = {}
         self._facts: dict[tuple[str, int], Facts] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._declared: dict[str, frozenset[str]] = {}
+        self.seen: dict[tuple[str, int, int, int], tuple[frozenset[str], Facts]] = {}
         self._blocks: dict[tuple[str, int], Any] = {}
         self._open: dict[Definition, list[str]] = {}
         self._included: dict[str, list[str]] = {}
@@ -96,7 +106,8 @@ class CxxProgram:
         """A file, read once."""
         source = self._sources.get(path)
         if source is None:
-            source = source_of(path, "", self.macros.lookup(path), bare=self.files.bare(path))
+            lookup, bare = self.macros.lookup(path), self.files.bare(path)
+            source = source_of(path, "", lookup, self.choices.get(path), bare)
             self._sources[path] = source
         return source
 
@@ -150,6 +161,13 @@ class CxxProgram:
             known = frozenset(name for source in sources for name in source.declared) - _NOISE
             self._declared[path] = known
         return known
+
+    def otherwise(self, unsure: Iterable[tuple[str, int, str]]) -> CxxProgram:
+        """The same library with undecided conditions taken the other way."""
+        choices: dict[str, dict[int, bool]] = {}
+        for path, line, _text in unsure:
+            choices.setdefault(path, {})[line] = False
+        return CxxProgram(self.files, self.part, self.native, self.macros.cuda, choices)
 
     def block(self, definition: Definition) -> Any:
         """The parsed body of a function, kept: every target runs the same."""
@@ -246,6 +264,8 @@ class CxxProgram:
             self._facts[key] = NOTHING  # what leads back here adds nothing
             line = source.line(opened)
             facts = self.text_facts(source.text[opened : closed + 1], source.path, line, depth)
+            if source.prepared.unsure:
+                facts = facts.plus(Facts(unsure=_undecided(source, line, source.line(closed))))
             self._facts[key] = facts
         return facts
 
@@ -291,6 +311,15 @@ class CxxProgram:
                     out[name] = None
         self._open[definition] = list(out)
         return self._open[definition]
+
+
+def _undecided(source: Source, first: int, last: int) -> frozenset[tuple[str, int, str]]:
+    """The undecided conditions that decide about these lines."""
+    return frozenset(
+        (source.path, one.line, one.text)
+        for one in source.prepared.unsure
+        if one.line <= last and one.last >= first
+    )
 
 
 def _plain_calls(block: Any) -> list[str]:

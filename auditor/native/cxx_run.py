@@ -25,6 +25,12 @@ _RAISES = re.compile(
     r"(?:\w*::)*(?:AT_ERROR|TORCH_ERROR|C10_THROW_ERROR|abort|exit|_exit|terminate|__trap|unreachable)\Z"
 )
 _CHECKS = re.compile(r"[A-Z0-9_]*(?:CHECK|ASSERT|ENFORCE|REQUIRE)[A-Z0-9_]*\Z|assert\Z")
+_WORD = re.compile(r"[A-Za-z_]\w*")
+#: Words of code whose value is known, or that may end a path.
+_TELLING = frozenset(
+    "true false return throw abort exit terminate __trap AT_ERROR TORCH_ERROR C10_THROW_ERROR major"
+    " minor".split()
+)
 _DECIDES = re.compile(r"\b(?:if|switch|throw|return)\b|\?|CHECK|ASSERT")
 _COMPARES = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 #: Macros that check the status of a call, not a condition.
@@ -230,8 +236,15 @@ class _Body:
         out: list[Path] = []
         if node.type == "expression_statement":
             inside = named(node)
+            if not inside:
+                return paths
+            plain = inside[0].type == "call_expression"
             for path in paths:
-                out += self.effect(inside[0], path) if inside else [path]
+                if plain and self.inert(node, path):
+                    self.note(node, path)
+                    out.append(path)
+                else:
+                    out += self.effect(inside[0], path)
             return out
         for path in paths:
             self.note(node, path)
@@ -261,8 +274,10 @@ class _Body:
         out: list[Path] = []
         shown = " ".join(text(condition).split()).strip("()") if condition is not None else ""
         for path in paths:
-            value = self.value(condition, path) if condition is not None else UNKNOWN
-            self.note(condition, path)
+            value = UNKNOWN
+            if condition is not None:
+                value = UNKNOWN if self.inert(condition, path) else self.value(condition, path)
+                self.note(condition, path)
             if value.known:
                 step = self.step(node, f"{shown} is {'true' if value.value else 'false'} here")
                 if value.arch:
@@ -358,11 +373,27 @@ class _Body:
     # expressions
 
     def note(self, node: Any, path: Path) -> None:
-        """Take what a piece of code names into account, functions that ask for the capability excepted."""
-        if node is None:
-            return
-        shown = text(node)
-        path.facts = path.facts.plus(self.program.text_facts(shown, self.definition.path, self.line(node)))
+        """Take what a piece of code names into account."""
+        if node is not None:
+            path.facts = path.facts.plus(self.seen(node)[1])
+
+    def seen(self, node: Any) -> tuple[frozenset[str], Facts]:
+        """The words of a piece of code and what it reaches; the same for every target, so kept."""
+        key = (self.definition.path, self.definition.open, node.start_byte, node.end_byte)
+        kept = self.program.seen.get(key)
+        if kept is None:
+            shown = text(node)
+            facts = self.program.text_facts(shown, self.definition.path, self.line(node))
+            kept = self.program.seen[key] = frozenset(_WORD.findall(shown)), facts
+        return kept
+
+    def inert(self, node: Any, path: Path) -> bool:
+        """Whether nothing in a piece of code is known or asks for the capability."""
+        words, facts = self.seen(node)
+        if facts.asks or not words.isdisjoint(_TELLING):
+            return False
+        env = path.env
+        return not any(env[word].known or env[word].arch for word in words if word in env)
 
     def effect(self, node: Any, path: Path) -> list[Path]:
         """Run an expression for what it does."""

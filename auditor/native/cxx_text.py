@@ -77,11 +77,12 @@ class Number(NamedTuple):
 
 
 class Unsure(NamedTuple):
-    """A condition that could not be decided."""
+    """A condition that could not be decided; what it decides about ends in line ``last``."""
 
     line: int
     text: str
     why: tuple[str, ...]
+    last: int = 0
 
 
 class Prepared(NamedTuple):
@@ -289,6 +290,7 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
     out: list[str] = []
     # Per open #if: is the part around it kept, is this part kept, was one of its parts kept already.
     stack: list[list[bool]] = []
+    opened: list[int] = []  # per open #if: how many conditions were undecided before it
     at = 0
     line = 1
 
@@ -311,6 +313,7 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
         if word in ("if", "ifdef", "ifndef"):
             outer = keep()
             value = False
+            opened.append(len(unsure))
             if outer:
                 name = rest.split()[0] if rest.split() else ""
                 shown = {"if": rest, "ifdef": f"defined({name})", "ifndef": f"!defined({name})"}[word]
@@ -327,6 +330,9 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
             stack[-1] = [outer, outer and not done, True]
         elif word == "endif" and stack:
             stack.pop()
+            for index in range(opened.pop(), len(unsure)):
+                if not unsure[index].last:
+                    unsure[index] = unsure[index]._replace(last=line)
         elif word == "define" and keep():
             name = re.match(r"\s*([A-Za-z_]\w*)(\([^)]*\))?", rest)
             if name:
@@ -341,5 +347,6 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
         out.append("\n" * newlines)
         line += newlines
         at = match.end()
+    unsure = [one if one.last else one._replace(last=line + text.count("\n", at)) for one in unsure]
     out.append(text[at:] if keep() else "\n" * text[at:].count("\n"))
     return Prepared("".join(out), tuple(unsure), every)
