@@ -264,6 +264,8 @@ def git_names(raw: RawFile, count: int | None, place: str) -> tuple[str | None, 
             raise UserError("P002", "the names in this line can be read in more than one way", place=place)
         old, new = (stripped(name.encode(), count) for name in head)
     if old != new and not pair:
+        check_path(old, place)
+        check_path(new, place)
         raise UserError("P002", f"two names, {old} and {new}, but no rename is said", place=place)
     if raw.is_new and raw.is_deleted:
         raise UserError("P002", f"{new} is new and deleted at once", place=place)

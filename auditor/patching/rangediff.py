@@ -1,6 +1,6 @@
 """Two versions of a patchset, patch by patch: what came, went, moved in the order, and changed in which way.
 
-A patch is found again by its name, else by its content, else by the lines it adds and removes. A change that
+A patch is found again by its name, else by its title, else by the lines it adds and removes. A change that
 is only of line numbers or blob ids is told apart from one of content.
 """
 
@@ -117,6 +117,8 @@ def _likeness(old: Patch, new: Patch) -> float:
         return 0.0
     if old.changes is None or new.changes is None:
         return 1.0 if _digest(old) == _digest(new) else 0.0
+    if old.header.title == new.header.title and _paths(old.changes) & _paths(new.changes):
+        return 0.99
     left, right = (_touched(changes)[:_MOST_LINES] for changes in (old.changes, new.changes))
     if left == right:
         return 1.0
@@ -124,6 +126,10 @@ def _likeness(old: Patch, new: Patch) -> float:
     if matcher.real_quick_ratio() < _SIMILAR or matcher.quick_ratio() < _SIMILAR:
         return 0.0
     return matcher.ratio()
+
+
+def _paths(changes: ChangeSet) -> set[str]:
+    return {change.path for change in changes.changes}
 
 
 def _touched(changes: ChangeSet) -> list[str]:
