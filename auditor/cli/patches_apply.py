@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from auditor.cli.command import Option, VerbCommand
+from auditor.cli.patches_base import FOLDER
 from auditor.cli.patches_target import (
     output_options,
     sources_for,
@@ -45,6 +46,7 @@ HOW = "how it is written (to a checkout: staged, unless a branch is named)"
 @click.option("--allow-unknown", is_flag=True, cls=Option, help="Write to a tree that nobody can name.")
 @click.option("--allow-look", is_flag=True, cls=Option, help="Write what a person should look at first.")
 @click.option("--no-audit", is_flag=True, cls=Option, help="Leave the audit's postconditions out.")
+@FOLDER
 @wait_option
 @output_options
 def apply(
@@ -61,6 +63,7 @@ def apply(
     allow_unknown: bool,
     allow_look: bool,
     no_audit: bool,
+    folder: str | None,
     wait: float,
     form: str,
     color: str,
@@ -74,7 +77,7 @@ def apply(
     from auditor.cli.color import use_color
     from auditor.patching.write.operations import at_work, write_steps
 
-    found, profile = the_patchset(patchset)
+    found, profile = the_patchset(patchset, folder)
     target = the_target(to, installed, profile)
     way = _way(target, branch, stage)
     colored = use_color(color, sys.stdout)
@@ -86,9 +89,9 @@ def apply(
         _check_base(target, found, allow_dirty, allow_unknown)
         plan = _plan(found, target, todo, clone)
         if frozen:
-            from auditor.patching.lock import require_locked  # type: ignore[import-untyped]
+            from auditor.patching.lock import read_lock, require_locked
 
-            require_locked(found, target, plan)
+            require_locked(found, plan, read_lock(found))
         blocked = plan.failed or (plan.doubtful if not allow_look else ())
         checks = None
         if not blocked:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli.command import Option, VerbCommand
+from auditor.cli.patches_base import FOLDER
 from auditor.cli.patches_target import (
     base_tree,
     output_options,
@@ -37,12 +38,14 @@ if TYPE_CHECKING:
 @click.argument("patchset")
 @click.option("--onto", cls=Option, metavar="REV", help="A commit, release or wheel; nothing is checked out.")
 @click.option("--matrix", cls=Option, metavar="REV,REV,…", help="A table for many of them.")
+@FOLDER
 @target_options
 @output_options
 def status(
     patchset: str,
     onto: str | None,
     matrix: str | None,
+    folder: str | None,
     to: str | None,
     installed: str | None,
     clone: str | None,
@@ -57,7 +60,7 @@ def status(
     """
     from auditor.cli.color import use_color
 
-    found, profile = the_patchset(patchset)
+    found, profile = the_patchset(patchset, folder)
     colored = use_color(color, sys.stdout)
     if matrix is not None:
         return _matrix(found, profile, [word for word in matrix.split(",") if word], clone, form, colored)

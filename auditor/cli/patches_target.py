@@ -100,12 +100,12 @@ def wait_option(function: _Command) -> _Command:
     )(function)
 
 
-def the_patchset(name: str) -> tuple[Patchset, Profile]:
+def the_patchset(name: str, folder: str | None = None) -> tuple[Patchset, Profile]:
     """A patchset and the profile of the project it changes. ``UserError`` P02x."""
     from auditor.patching.patchset import load_patchset
     from auditor.profile import profile_names
 
-    patchset = load_patchset(name)
+    patchset = load_patchset(name, Path(folder) if folder is not None else None)
     known = profile_names()
     project = next((each for each in patchset.file.upstreams if each in known), known[0])
     return patchset, profile_of(project)

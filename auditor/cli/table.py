@@ -106,11 +106,13 @@ PATCH_CODE = {
     "import": "auditor.cli.patches_import:import_",
     "lint": "auditor.cli.patches_lint:lint",
     "list": "auditor.cli.patches_list:list_",
+    "lock": "auditor.cli.patches_lock:lock",
     "new": "auditor.cli.patches_new:new",
     "port": "auditor.cli.patches_port:port",
     "revert": "auditor.cli.patches_revert:revert",
     "show": "auditor.cli.patches_show:show",
     "status": "auditor.cli.patches_status:status",
+    "verify": "auditor.cli.patches_verify:verify",
 }
 
 PATCHES = Program(
