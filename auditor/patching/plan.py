@@ -255,12 +255,13 @@ class _Plan:
         touched = {self.map.path(c.path) or c.path for c in changes.changes}
         if not mapped.changes:
             outcome = Outcome("skipped", skipped, note="an installed copy has none of its files")
-        elif not self.stop and self._spoilt & (touched | set(named.values())):
-            return self._not_tried(entry, "an earlier patch to the same file does not go")
         else:
             outcome = self._port(mapped)
             hunks = tuple(replace(h, path=named.get(h.path, h.path)) for h in outcome.hunks)
             outcome = replace(outcome, hunks=(*hunks, *skipped))
+            if outcome.status == "conflict" and self._spoilt & (touched | set(named.values())):
+                # Whether it would go with the patch that failed, nobody knows.
+                return self._not_tried(entry, "an earlier patch to the same file does not go")
         if resolved is not None and outcome.status == "conflict" and self.sources.contains(resolved.after):
             note = "part of this tree's history; the code has changed since"
             outcome = Outcome("upstream", outcome.hunks, note=note)

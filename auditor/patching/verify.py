@@ -87,7 +87,7 @@ def verify_plan(plan: Plan, *, audit: bool = True) -> Checks:
         checks.append(_symbols(plan, touched))
     stated = any(entry.patch.header.verify for entry in plan.entries)
     if audit and checks[-1].status == "ok" and stated:
-        from auditor.patching.postconditions import audit_check  # type: ignore[import-untyped]
+        from auditor.patching.postconditions import audit_check
 
         checks.append(audit_check(plan))
     else:
@@ -287,7 +287,7 @@ def judge(profile: Any) -> Any:
     """See :func:`auditor.patching.postconditions.judge`; imported only when it is asked."""
 
     def ask(expectation: Any, tree: Any) -> bool | None:
-        from auditor.patching.postconditions import holds  # type: ignore[import-untyped]
+        from auditor.patching.postconditions import holds
 
         return holds(expectation, tree, profile)
 
