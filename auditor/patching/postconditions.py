@@ -163,7 +163,7 @@ def _values(predicate: Predicate, target: str) -> list[str]:
 
 
 def is_gate(gate: Gate, word: str) -> bool:
-    """Whether a person means this gate: by id or its start, or by a symbol, with ``: predicate`` to be exact."""
+    """Whether a person means this gate: by (the start of) its id, or by symbol, or ``symbol: predicate``."""
     symbol, colon, predicate = word.partition(": ")
     if not colon:
         return gate.id.startswith(word) if len(word) >= 8 and _is_hex(word) else _is_symbol(gate, word)
