@@ -91,6 +91,9 @@ class Calls(Expressions):
                     value = self.resolve(value.one)
                     fr.env[name] = value
                     return value
+                if (module.name, name) in fr.effects:
+                    # a function called further up has set it, or may have
+                    return V(unknown(f"global {name}"), value.roots, value.via)
                 return self.boundary(module, name, value)
         frame = fr
         while frame is not None:

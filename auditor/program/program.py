@@ -926,13 +926,15 @@ class Program(Flow):
                     self.visit(method)
 
     def _learn_check(self, function: Function, node: Any, value: V) -> None:
-        """A short function that raises on some GPUs only: those who call it go on or do not."""
-        if len(function.segment.text) > SHORT // 2:
+        """A short function, or a constructor, that raises on some GPUs only: those who call it go on or do
+        not."""
+        if len(function.segment.text) > SHORT:
             return
         name = f"{function.module.name}.{function.qualname}"
         if name not in self._checks and not self._excluded(function.module.path):
             self._checks.add(name)
-            self.fresh.append(Learned(name, function.module, function.name, node.lineno, "function", value))
+            called = function.owner.name if function.owner is not None else function.name
+            self.fresh.append(Learned(name, function.module, called, node.lineno, "function", value))
 
     @staticmethod
     def _around(fr: Frame, node: Any) -> Frame:
@@ -958,7 +960,7 @@ class Program(Flow):
         if (
             fr.thrown
             and function.closure is None
-            and function.owner is None
+            and (function.owner is None or function.name == "__init__")
             and (fr.thrown != self.full or any(t.roots & externals.ARCH_ROOTS for t in fr.left))
         ):
             self._learn_check(function, node, value)

@@ -95,8 +95,8 @@ class Probe:
 
     def caught(self, error: BaseException) -> None:
         """An error that nobody raises by name (a type error, say) was caught: this activation is no witness."""
-        if isinstance(error, OutOfSteps):
-            raise error
+        if isinstance(error, (OutOfSteps, NameError)):
+            raise OutOfSteps  # a local name read before it is bound is a fault of the program
         if self.stack and type(error).__name__ not in NAMED:
             self.stack[-1][2].add(UNFORESEEN)
 
@@ -158,6 +158,19 @@ class _Wrap(ast.NodeTransformer):
             )
             body = [ast.Try(body, [caught], [], [])]
         return ast.With([self.visit(i) for i in node.items], body)
+
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        body: list[ast.stmt] = [self.visit(n) for n in node.body]
+        handlers = [self.visit(h) for h in node.handlers]
+        orelse, final = [self.visit(n) for n in node.orelse], [self.visit(n) for n in node.finalbody]
+        if final:
+            # a jump out of `finally` drops the error on its way
+            inner: list[ast.stmt] = [ast.Try(body, handlers, orelse, [])] if handlers else [*body, *orelse]
+            caught = ast.ExceptHandler(
+                ast.Name("BaseException", ast.Load()), "__caught__", [_caught(), ast.Raise()]
+            )
+            body, handlers, orelse = inner, [caught], []
+        return ast.Try(body, handlers, orelse, final)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
         body = [self.visit(n) for n in node.body]
