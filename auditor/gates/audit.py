@@ -12,7 +12,7 @@ import msgspec
 from auditor import __version__
 from auditor.arch import load_targets, parse_targets
 from auditor.errors import UserError
-from auditor.gates.cache import Record, tree_facts
+from auditor.gates.cache import Record, tool_digest, tree_facts
 from auditor.gates.discover import Collector, finish, predicates
 from auditor.gates.model import Finding, Gate, Problem, Report
 from auditor.profile import Profile, load_profile
@@ -137,12 +137,13 @@ def audit(
     gates = finish(collector, judged, profile.area)
     found = list(generic_findings(gates, chosen))
     found += query_findings(record.tree if record is not None else tree, options, profile, program, gates)
+    listed = predicates(program, collector, gates)
+    found = native_findings(tree, options, profile, program, found, record)
     problems += [Problem(path, line, message) for path, (line, message) in program.problems.items()]
     info = tree.info()
     assumptions = {"cuda": program.world.cuda, **options.assumptions}
     if options.defaults:
         assumptions["defaults"] = "yes"
-    listed = predicates(program, collector, gates)
     return Report(
         schema_version=SCHEMA_VERSION,
         tool=f"sglang-auditor {__version__}",
@@ -208,6 +209,31 @@ def query_findings(
             profile=profile,
         )
     )
+
+
+def native_findings(
+    tree: SourceTree,
+    options: AuditOptions,
+    profile: Profile,
+    program: Program,
+    found: list[Finding],
+    record: Record | None,
+) -> list[Finding]:
+    """``found`` together with the calls of operators that are not there for a target, from the tree's own
+    native source. Comes last: it runs functions that discovery passed by."""
+    from auditor.native.sites_audit import native_digest, rows_of, unguarded
+    from auditor.native.sites_findings import merged
+
+    digest = native_digest(tree, profile)
+    if record is not None:
+        record.native = digest
+    if not digest:
+        return found
+    tool = tool_digest() if options.use_cache else ""
+    kept = rows_of(tree, profile, options.assumptions, tool=tool, digest=digest)
+    with _no_collector():
+        derived = unguarded(tree, program, profile, options.targets, options.assumptions, kept)
+    return merged(found, derived)
 
 
 def _finding_order(finding: Finding) -> tuple[Any, ...]:

@@ -178,6 +178,7 @@ class Record:
         self.root = ""
         self.package = ""
         self.problems: list[str] = []
+        self.native = ""  # see native_digest()
 
     def begin(self, root: str, package: str, files: Watched, left_out: Iterable[str]) -> None:
         self.root, self.package, self.files = root, package, files
@@ -204,6 +205,7 @@ class Record:
             "bases": sorted(files.bases),
             "words": sorted(files.words),
             "readers": sorted([w, h, sorted(m)] for w, h, m in files.readers),
+            "native": self.native,
         }
 
 
@@ -296,6 +298,10 @@ def same_answer(record: Mapping[str, Any], tree: SourceTree, profile: Profile) -
     if record["listing"] is not None and record["listing"] != _listing(blobs):
         return None
     if any(matching_paths(blobs, pattern) != found for pattern, found in record["matching"].items()):
+        return None
+    from auditor.native.sites_audit import native_digest
+
+    if native_digest(tree, profile) != record["native"]:
         return None
     inside = _inside(root, profile.package)
     old: Mapping[str, str] = record["files"]

@@ -257,7 +257,10 @@ class Reach:
                 for text, mask in way.keys:
                     yield Caller(path, None, base, mask, way.because, text)
         for statement in holder.statements:
-            for node in ast.walk(statement):
+            read: ast.AST | None = statement
+            if isinstance(statement, ast.AnnAssign):
+                read = statement.value  # an annotation makes nothing
+            for node in ast.walk(read) if read is not None else ():
                 if isinstance(node, (ast.Name, ast.Attribute)) and _last(node) == name:
                     yield Caller(path, None, node, self.full, frozenset(), _table_key(statement, node))
         for function in list(holder.functions.values()):

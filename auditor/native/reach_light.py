@@ -114,7 +114,7 @@ class Light:
         self.full = program.full
         self.note = note
         self.tests: dict[int, tuple[int, int]] = {}
-        self.imports: dict[str, int] = {}
+        self.imports: dict[str, dict[tuple[str, str], int]] = {}  # name -> what it is -> targets
         self.symbol = function.qualname
         self.tried = False
         self.sketch = sketch
@@ -218,9 +218,10 @@ class Light:
                 self.block(case.body, may, 0, why)
             return may, 0 if id(node) in self.sketch.matters else self.full, EMPTY
         if isinstance(node, ast.ImportFrom):
+            module = self.program.absolute(node.module, node.level, self.frame.module)
             for alias in node.names:
-                name = alias.asname or alias.name
-                self.imports[name] = self.imports.get(name, 0) | may
+                known = self.imports.setdefault(alias.asname or alias.name, {})
+                known[module, alias.name] = known.get((module, alias.name), 0) | may
         self.scan(node, may, must, why)
         return may, self.full, EMPTY
 
@@ -258,11 +259,17 @@ class Light:
             if isinstance(here, ast.Call) and isinstance(here.func, ast.Name) and here.func.id in _LOOKS:
                 continue
             if id(here) in wanted:
-                mask = self.imports.get(here.id, self.full) if isinstance(here, ast.Name) else self.full
-                constant = isinstance(here, ast.Constant)
-                value = V(here.value) if constant else self.program.lazy(here, self.frame)
-                self.note(here, value, m & mask, s & mask, why, self.symbol, self.tried)
+                for value, mask in self._values(here):
+                    self.note(here, value, m & mask, s & mask, why, self.symbol, self.tried)
             stack += [(child, m, s) for child in children(here)]
+
+    def _values(self, node: Any) -> list[tuple[V, int]]:
+        """What a name is, with the targets on which it is that."""
+        if isinstance(node, ast.Constant):
+            return [(V(node.value), self.full)]
+        if isinstance(node, ast.Name) and node.id in self.imports and node.id not in self.sketch.local:
+            return [(V(Pending(*what)), mask) for what, mask in self.imports[node.id].items()]
+        return [(self.program.lazy(node, self.frame), self.full)]
 
 
 __all__ = ["Light", "Sketch"]

@@ -1,0 +1,92 @@
+"""What the main audit says about operators that are not there: rows of the tree, sites, findings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+import msgspec
+
+from auditor.arch import load_targets
+from auditor.errors import UserError
+from auditor.gates.model import Finding, Problem
+from auditor.native.model import Row
+from auditor.native.sites_findings import findings
+from auditor.native.sites_run import derive
+from auditor.profile import Profile
+from auditor.program.program import Program
+from auditor.trees.base import SourceTree
+from auditor.trees.cache import cached_bytes, store_bytes
+
+ROWS = "native-rows"
+
+
+class Kept(NamedTuple):
+    """Rows of operators, and what could not be read for them."""
+
+    rows: tuple[Row, ...]
+    problems: tuple[Problem, ...]
+
+
+def native_digest(tree: SourceTree, profile: Profile) -> str:
+    """The content of everything that the rows and wrappers of a tree are read from; "" where it has none."""
+    folders = tuple(f"{build.folder}/" for build in profile.native.builds)
+    if not folders:
+        return ""
+    digest = sha256()
+    found = False
+    for path, blob in tree.blobs().items():
+        if path.startswith(folders):
+            found = True
+            digest.update(f"{path}\0{blob}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest() if found else ""
+
+
+def rows_of(
+    tree: SourceTree, profile: Profile, assumptions: Mapping[str, str], *, tool: str = "", digest: str = ""
+) -> Kept:
+    """The operators of a tree's native source. ``tool`` names this version of the tool: with it and the
+    ``digest`` of the sources, rows are kept for other trees with the same sources."""
+    from auditor.native.availability import KernelOptions, availability
+
+    given = {k: v for k, v in assumptions.items() if k in ("cuda", "machine") or k.startswith("cmake.")}
+    key = ""
+    if tool and digest:
+        key = sha256("\0".join((tool, digest, profile.name, repr(sorted(given.items())))).encode()).hexdigest()
+        stored = cached_bytes(ROWS, key)
+        if stored is not None:
+            try:
+                return msgspec.json.decode(stored, type=Kept)
+            except msgspec.DecodeError:
+                pass
+    try:
+        found = availability(tree, KernelOptions(tuple(load_targets()), given, profile.name, profile))
+    except UserError as error:
+        if error.code == "N001":
+            return Kept((), ())
+        return Kept((), (Problem((error.place or "").partition(":")[0], 1, error.fact),))
+    kept = Kept(found.rows, found.problems)
+    if key:
+        store_bytes(ROWS, key, msgspec.json.encode(kept))
+    return kept
+
+
+def unguarded(
+    tree: SourceTree,
+    program: Program,
+    profile: Profile,
+    targets: Sequence[str],
+    assumptions: Mapping[str, str],
+    kept: Kept,
+) -> list[Finding]:
+    """The findings of a tree whose program has been discovered, by path and line."""
+    if not kept.rows:
+        return []
+    found = derive(tree, program, profile, kept.rows, targets, assumptions)
+    return findings(found, kept.rows, targets)
+
+
+
+
+__all__ = ["Kept", "native_digest", "rows_of", "unguarded"]
