@@ -16,7 +16,7 @@ from auditor.native.reach_points import Mention, Points, key_of
 from auditor.program.classes import ClassInfo, Module
 from auditor.program.program import Learned, Program
 from auditor.program.source import Irregular, Segment
-from auditor.program.values import ClassRef, Function, Pending, V
+from auditor.program.values import ClassRef, Function, Pending, V, is_const
 from auditor.program.words import has_word
 
 #: How far callers of callers are followed.
@@ -25,6 +25,8 @@ HOPS = 6
 MANY_FILES = 12
 #: Functions run for one question about a tree.
 RUNS = 600
+#: More ways into a function than this are not told apart by what they pass.
+MANY_CONTEXTS = 6
 FAR = 1 << 30
 _PASSED_THROUGH = frozenset(
     "staticmethod classmethod property cached_property lru_cache cache wraps no_grad inference_mode compile "
@@ -54,6 +56,15 @@ class Caller(NamedTuple):
     may: int
     because: frozenset[str]
     key: str = ""  # it stands under a key of a table: "{'key': ...}"
+
+
+class Context(NamedTuple):
+    """A way into a function with the parameters that are constants on it."""
+
+    may: int
+    free: int
+    keys: tuple[tuple[str, int], ...]
+    given: dict[str, V]
 
 
 class Reach:
@@ -152,6 +163,69 @@ class Reach:
         return Way(may, free, frozenset(sorted(because)[:8]), tuple(sorted(keys.items())))
 
     _named_at_all = False
+
+    # -- with what -----------------------------------------------------------------------------------
+
+    def contexts(self, function: Function) -> list[Context] | None:
+        """The ways into a function that pass it different constants; None where they cannot all be told.
+
+        Parameters for which some way passes something open are left out of that way.
+        """
+        callers = self._all_callers(function)
+        if callers is None:
+            return None
+        found: dict[tuple[Any, ...], Context] = {}
+        for caller in callers:
+            way = Way(self.full, self.full) if caller.function is None else self.of(caller.function)
+            mask = caller.may & way.may
+            if not mask:
+                continue
+            given = self._given(function, caller, mask)
+            key = tuple((name, repr(value.scalars())) for name, value in sorted(given.items()))
+            keys: tuple[tuple[str, int], ...]
+            if caller.key:
+                free, keys = 0, ((caller.key, mask),)
+            else:
+                free, keys = mask & way.free, tuple((k, m & mask) for k, m in way.keys if m & mask)
+            old = found.get(key)
+            if old is not None:
+                mask, free, keys = old.may | mask, old.free | free, old.keys + keys
+            found[key] = Context(mask, free, keys, given)
+            if len(found) > MANY_CONTEXTS:
+                return None
+        return list(found.values())
+
+    def _all_callers(self, function: Function) -> list[Caller] | None:
+        if self.registered(function) or _decorators(function.segment):
+            return None
+        if function.owner is None:
+            return list(self.callers(function))
+        if function.name == "__init__":
+            return list(self.callers_of_class(function.owner))
+        if function.name.startswith("_") and not function.name.startswith("__"):
+            return list(self.method_callers(function))
+        return None
+
+    def _given(self, function: Function, caller: Caller, mask: int) -> dict[str, V]:
+        """Parameters that are constants on all targets of a way."""
+        if caller.function is None:
+            return {}
+        passed = self.points.arguments(caller.function, caller.node)
+        node: Any = function.segment.node()
+        spec = node.args
+        if passed is None or spec.vararg is not None:
+            return {}
+        names = [a.arg for a in (*spec.posonlyargs, *spec.args)]
+        defaults = dict(zip(names[len(names) - len(spec.defaults) :], spec.defaults))
+        defaults.update({a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults) if d is not None})
+        if function.owner is not None and function.kind != "staticmethod":
+            names = names[1:]
+        out = {n: V(d.value) for n, d in defaults.items() if isinstance(d, ast.Constant)}
+        for name, value in (*zip(names, passed[0]), *passed[1].items()):
+            out.pop(name, None)
+            if all(is_const(value.at(i)) for i in range(self.program.count) if mask >> i & 1):
+                out[name] = value
+        return out
 
     # -- who names it --------------------------------------------------------------------------------
 

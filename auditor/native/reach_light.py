@@ -7,11 +7,11 @@ the vendor, and for early returns and assertions. It costs a tenth of running th
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from auditor.program.frames import Frame
-from auditor.program.nodes import children
+from auditor.program.nodes import children, walk
 from auditor.program.program import Program
 from auditor.program.values import EMPTY, Pending, V, all_reasons, unknown
 
@@ -28,7 +28,7 @@ Note = Callable[[ast.expr, V, int, int, frozenset[str], str, bool], None]
 class Sketch:
     """A function's syntax tree gone through once."""
 
-    __slots__ = ("node", "names", "local", "imports", "parents", "matters", "keys")
+    __slots__ = ("node", "names", "local", "imports", "parents", "matters", "keys", "single")
 
     def __init__(self, node: Any) -> None:
         self.node = node
@@ -38,6 +38,9 @@ class Sketch:
         self.parents: dict[int, Any] = {}
         self.matters: set[int] = set()  # nodes that hold something that changes control
         self.keys: dict[int, str] = {}  # values of tables written out -> their key
+        self.single: list[Any] = []  # short assignments to names that nothing else binds, in order
+        bound: dict[str, int] = {}
+        plain: list[Any] = []
         inner: list[Any] = []
         stack: list[Any] = list(node.body)
         parents, names, local = self.parents, self.names, self.local
@@ -49,6 +52,7 @@ class Sketch:
                     names.setdefault(here.id, []).append(here)
                 else:
                     local.add(here.id)
+                    bound[here.id] = bound.get(here.id, 0) + 1
                 continue
             if kind is ast.Constant:
                 if here.value.__class__ is str and len(here.value) < 64:
@@ -65,6 +69,8 @@ class Sketch:
                 if kind is ast.ImportFrom or kind is ast.Import:
                     self.imports.append(here)
                     continue
+            elif kind is ast.Assign:
+                plain.append(here)
             elif kind is ast.Dict:
                 for key, value in zip(here.keys, here.values):
                     if key.__class__ is ast.Constant and isinstance(key.value, str):
@@ -88,6 +94,14 @@ class Sketch:
         for arguments in inner:
             for arg in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs):
                 local.add(arg.arg)
+                bound[arg.arg] = 2
+        spec = node.args
+        for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
+            bound[arg.arg] = 2
+        for statement in plain:
+            if all(bound.get(n, 2) == 1 for t in statement.targets for n in _names(t)) and _short(statement):
+                self.single.append(statement)
+        self.single.sort(key=lambda statement: statement.lineno)
 
     def _mark(self, node: Any) -> None:
         while node is not None and id(node) not in self.matters:
@@ -104,11 +118,62 @@ class Sketch:
         return out
 
 
+def _names(target: ast.expr) -> list[str]:
+    """The names that a target binds; an empty text for anything else."""
+    if isinstance(target, ast.Name):
+        return [target.id]
+    if isinstance(target, (ast.Tuple, ast.List)):
+        return [name for item in target.elts for name in _names(item)]
+    return [""]
+
+
+def _short(statement: ast.Assign) -> bool:
+    """Whether an assigned value is worth evaluating on its own: a condition, a name, a call of few words."""
+    count = 0
+    for node in walk(statement.value):
+        count += 1
+        if count > 12 or isinstance(node, (ast.Lambda, ast.ListComp, ast.GeneratorExp, ast.Await)):
+            return False
+    return True
+
+
+def frame_of(program: Program, function: Any, sketch: Sketch, given: Mapping[str, V] | None = None) -> Frame:
+    """A frame in which conditions of a function can be weighed: parameters are unknown or as ``given``, local
+    names too unless one short statement alone binds them."""
+    fr = program._entry(function, sketch.node, None)
+    local = set(sketch.local)
+    for inner in sketch.imports:
+        if isinstance(inner, ast.ImportFrom):
+            module = program.absolute(inner.module, inner.level, function.module)
+            for alias in inner.names:
+                fr.env[alias.asname or alias.name] = V(Pending(module, alias.name))
+                local.discard(alias.asname or alias.name)
+        else:
+            for alias in inner.names:
+                name = alias.asname or alias.name.split(".", 1)[0]
+                fr.env[name] = V(Pending(alias.name if alias.asname else name, None))
+                local.discard(name)
+    for name in local:
+        fr.env.setdefault(name, V(unknown(f"value {name}")))
+    fr.env.update(given or {})
+    for statement in sketch.single:
+        value = program.ev(statement.value, fr)
+        for target in statement.targets:
+            program.assign(target, value, fr)
+    return fr
+
+
 class Light:
     """One pass over the body of one function, along the statements that hold one of the words."""
 
     def __init__(
-        self, program: Program, function: Any, sketch: Sketch, words: Collection[str], note: Note
+        self,
+        program: Program,
+        function: Any,
+        sketch: Sketch,
+        words: Collection[str],
+        note: Note,
+        given: Mapping[str, V] | None = None,
     ) -> None:
         self.program = program
         self.full = program.full
@@ -128,7 +193,7 @@ class Light:
                 self.around.add(id(node))
                 self.around.update(id(n) for n in sketch.above(node))
         if found:
-            self.frame = self._frame(function)
+            self.frame = frame_of(program, function, sketch, given)
             self.block(sketch.node.body, self.full, self.full, EMPTY)
 
     def _asked_for(self, word: str) -> Iterator[ast.Call]:
@@ -137,24 +202,6 @@ class Light:
             call = self.sketch.parents.get(id(node))
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "getattr":
                 yield call
-
-    def _frame(self, function: Any) -> Frame:
-        fr = self.program._entry(function, self.sketch.node, None)
-        local = set(self.sketch.local)
-        for inner in self.sketch.imports:
-            if isinstance(inner, ast.ImportFrom):
-                module = self.program.absolute(inner.module, inner.level, function.module)
-                for alias in inner.names:
-                    fr.env[alias.asname or alias.name] = V(Pending(module, alias.name))
-                    local.discard(alias.asname or alias.name)
-            else:
-                for alias in inner.names:
-                    name = alias.asname or alias.name.split(".", 1)[0]
-                    fr.env[name] = V(Pending(alias.name if alias.asname else name, None))
-                    local.discard(name)
-        for name in local:
-            fr.env.setdefault(name, V(unknown(f"value {name}")))
-        return fr
 
     # -- statements --------------------------------------------------------------------------------
 

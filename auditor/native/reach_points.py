@@ -7,11 +7,11 @@ and attribute that is read is written down with the targets on which control may
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from auditor.native.reach_light import Light, Sketch
+from auditor.native.reach_light import Light, Sketch, frame_of
 from auditor.program.classes import ClassInfo, Module
 from auditor.program.frames import Frame
 from auditor.program.program import STEPS, Program
@@ -26,6 +26,7 @@ from auditor.program.values import (
     Pending,
     Unknown,
     V,
+    unknown,
 )
 
 _LOOKING = ("isinstance", "issubclass", "hasattr", "type", "callable")
@@ -77,6 +78,7 @@ class Points:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._ran: dict[int, Ran] = {}
+        self._frames_of: dict[int, Frame] = {}
         self._sketches: dict[int, Sketch] = {}
         self._weighed: dict[tuple[int, frozenset[str]], Ran] = {}
         self._bound: dict[str, dict[str, int]] = {}
@@ -96,12 +98,16 @@ class Points:
             return self.ran(function)
         return self.weighed(function, words)
 
-    def weighed(self, function: Function, words: Collection[str]) -> Ran:
+    def weighed(
+        self, function: Function, words: Collection[str], given: Mapping[str, V] | None = None
+    ) -> Ran:
         """What a function mentions of some words, or of texts in quotes, without running it."""
+        if given:
+            return self._weigh(function, words, given)
         key = function.segment.serial, frozenset(words)
         found = self._weighed.get(key)
         if found is None:
-            found = self._weighed[key] = self._weigh(function, words)
+            found = self._weighed[key] = self._weigh(function, words, {})
         return found
 
     def sketch(self, function: Function, node: Any) -> Sketch:
@@ -125,7 +131,7 @@ class Points:
                 return found
         return Ran((), {}, None)
 
-    def _weigh(self, function: Function, words: Collection[str]) -> Ran:
+    def _weigh(self, function: Function, words: Collection[str], given: Mapping[str, V]) -> Ran:
         try:
             node: Any = function.segment.node()
         except Irregular:
@@ -147,7 +153,7 @@ class Points:
         local = sketch.local | {a.asname or a.name for i in sketch.imports for a in i.names}
         steps, program.steps = program.steps, STEPS
         try:
-            light = Light(program, function, sketch, words, note)
+            light = Light(program, function, sketch, words, note, given)
         finally:
             program.steps = steps
         return Ran(tuple(out), light.tests, node)
@@ -159,11 +165,40 @@ class Points:
         key = function.segment.serial
         found = self._ran.get(key)
         if found is None:
-            with self._watch():
-                found = self._ran[key] = self._run(function)
+            found = self._ran[key] = self.ran_with(function, {})
         return found
 
-    def _run(self, function: Function) -> Ran:
+    def ran_with(self, function: Function, given: Mapping[str, V]) -> Ran:
+        """The same where some parameters are known. Not kept."""
+        with self._watch():
+            return self._run(function, given)
+
+    def arguments(self, function: Function, node: ast.AST) -> tuple[list[V], dict[str, V]] | None:
+        """What a function passes where it calls ``node``; None where it does not call it there, or passes
+        what cannot be laid out."""
+        try:
+            sketch = self.sketch_of(function)
+        except Irregular:
+            return None
+        call = sketch.parents.get(id(node))
+        if not isinstance(call, ast.Call) or call.func is not node:
+            return None
+        if any(isinstance(a, ast.Starred) for a in call.args) or any(k.arg is None for k in call.keywords):
+            return None
+        frame = self._frames_of.get(function.segment.serial)
+        if frame is None:
+            frame = frame_of(self.program, function, sketch)
+            self._frames_of[function.segment.serial] = frame
+        plain = (ast.Constant, ast.Name, ast.Attribute)
+
+        def worth(value: ast.expr) -> V:
+            if isinstance(value, plain):
+                return self.program.ev(value, frame)
+            return V(unknown("argument"))
+
+        return [worth(a) for a in call.args], {k.arg: worth(k.value) for k in call.keywords if k.arg}
+
+    def _run(self, function: Function, given: Mapping[str, V]) -> Ran:
         program = self.program
         try:
             node: Any = function.segment.node()
@@ -174,16 +209,17 @@ class Points:
         self._notes, self._tests, program.steps = [], {}, STEPS
         program.sink, program.seen_nodes = None, set()
         try:
-            self._body(function, node, program.full)
+            self._body(function, node, program.full, given)
         except RecursionError:
             pass
         out = Ran(tuple(self._notes), self._tests, node)
         self._notes, self._tests, program.steps, program.sink, program.seen_nodes = saved
         return out
 
-    def _body(self, function: Function, node: Any, entry: int) -> None:
+    def _body(self, function: Function, node: Any, entry: int, given: Mapping[str, V] | None = None) -> None:
         program = self.program
         fr = program._entry(function, node, self._recorder)
+        fr.env.update(given or {})
         self._frames.append(fr)
         fr.may = entry
         if entry != program.full:

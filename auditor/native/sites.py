@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from auditor.gates.model import Tri
 from auditor.native.model import Cell, Row, Site
 from auditor.native.reach import Caller, Reach, Way
-from auditor.native.reach_points import Mention, Points
+from auditor.native.reach_points import Mention, Points, Ran
 from auditor.native.sites_choice import Choices
 from auditor.native.sites_wrappers import Use, Wrappers
 from auditor.profile import Profile
@@ -72,7 +72,8 @@ class Sites:
         self.wrappers = wrappers
         self.points = Points(program)
         self.reach = Reach(program, self.points)
-        self.choices = Choices(program, profile, self.points)
+        self.choices = Choices(program, profile, self.reach)
+        self._runs: dict[Any, Ran] = {}
 
     def find(self, targets: Collection[str]) -> list[Derived]:
         """All sites, by path and line. ``targets`` are those that a reader asks about: functions are followed
@@ -131,7 +132,7 @@ class Sites:
                 may, must = mention.may & mask & use.may, mention.must & mask & use.must
                 old = out.get(op)
                 out[op] = Use(
-                    may | (old.may if old else 0), must | (old.must if old else 0), use.because, use.via
+                    may | (old.may if old else 0), must | (old.must if old else 0), use.because, use.via, op
                 )
         return out
 
@@ -152,6 +153,8 @@ class Sites:
         way = Way(self.program.full, self.program.full)
         if function is not None and use.may & gone & asked:
             way = self.reach.of(function)
+            if use.may & way.may & gone & asked:
+                use, way = self._told_apart(function, mention, use, way)
         may, must = use.may & way.may, use.must & way.may
         because = tuple(sorted(mention.because | use.because | way.because)) if may & ~must else ()
         bad = may & gone
@@ -170,6 +173,50 @@ class Sites:
         chosen, settings = self._chosen(way, conditions, bad & asked)
         return Derived(
             site, use.via, conditions, *place, callers, mention.tried, self._targets(chosen), settings
+        )
+
+    def _told_apart(self, function: Function, mention: Mention, use: Use, way: Way) -> tuple[Use, Way]:
+        """Use and way once ways into the function that pass different constants are looked at one by one."""
+        if not self._depends(function):
+            return use, way
+        contexts = self.reach.contexts(function)
+        if not contexts or not any(c.given for c in contexts):
+            return use, way
+        may = free = 0
+        keys: list[tuple[str, int]] = []
+        for context in contexts:
+            key = function.segment.serial, tuple((n, repr(v.scalars())) for n, v in context.given.items())
+            if key not in self._runs:
+                self._runs[key] = self.points.ran_with(function, context.given)
+            here = 0
+            for other in self._runs[key].mentions:
+                if other.node is mention.node:
+                    for op, meant in self._meant(other).items():
+                        here |= meant.may if op == use.op else 0
+            here &= context.may
+            may, free = may | here, free | (context.free & here)
+            keys += [(name, mask & here) for name, mask in context.keys if mask & here]
+        return use._replace(may=use.may & may), Way(
+            way.may & may, way.free & free, way.because, tuple(dict.fromkeys(keys))
+        )
+
+    def _depends(self, function: Function) -> bool:
+        """Whether a parameter, or what is made of one, decides in a function."""
+        sketch = self.points.sketch_of(function)
+        spec = sketch.node.args
+        names = {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)} - {"self"}
+        for node in ast.walk(sketch.node):
+            if isinstance(node, ast.Assign) and any(
+                isinstance(n, ast.Name) and n.id in names for n in ast.walk(node.value)
+            ):
+                names |= {t.attr for t in node.targets if isinstance(t, ast.Attribute)}
+                names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+        return any(
+            (n.id if isinstance(n, ast.Name) else n.attr) in names
+            for node in ast.walk(sketch.node)
+            if isinstance(node, (ast.If, ast.IfExp, ast.Assert))
+            for n in ast.walk(node.test)
+            if isinstance(n, (ast.Name, ast.Attribute))
         )
 
     def _chosen(self, way: Way, conditions: tuple[Condition, ...], bad: int) -> tuple[int, tuple[str, ...]]:

@@ -53,7 +53,9 @@ def rows_of(
     given = {k: v for k, v in assumptions.items() if k in ("cuda", "machine") or k.startswith("cmake.")}
     key = ""
     if tool and digest:
-        key = sha256("\0".join((tool, digest, profile.name, repr(sorted(given.items())))).encode()).hexdigest()
+        key = sha256(
+            "\0".join((tool, digest, profile.name, repr(sorted(given.items())))).encode()
+        ).hexdigest()
         stored = cached_bytes(ROWS, key)
         if stored is not None:
             try:
@@ -85,8 +87,6 @@ def unguarded(
         return []
     found = derive(tree, program, profile, kept.rows, targets, assumptions)
     return findings(found, kept.rows, targets)
-
-
 
 
 __all__ = ["Kept", "native_digest", "rows_of", "unguarded"]

@@ -11,7 +11,7 @@ import ast
 from collections.abc import Iterator
 from typing import Any
 
-from auditor.native.reach_points import Points
+from auditor.native.reach import Context, Reach
 from auditor.profile import Profile
 from auditor.program.program import Program
 from auditor.program.source import Irregular, Segment
@@ -23,9 +23,10 @@ _GIVES = (ast.Assign, ast.AnnAssign, ast.Return, ast.IfExp, ast.keyword, ast.Boo
 class Choices:
     """Answers for one program."""
 
-    def __init__(self, program: Program, profile: Profile, points: Points) -> None:
+    def __init__(self, program: Program, profile: Profile, reach: Reach) -> None:
         self.program = program
-        self.points = points
+        self.reach = reach
+        self.points = reach.points
         self.paths = sorted(set(_argument_files(program, profile)))
         self._picked: dict[str, int] = {}
 
@@ -48,12 +49,22 @@ class Choices:
                 continue
             program.execute(module)
             for function in _functions(module, quoted):
-                for mention in self.points.weighed(function, (repr(name),)).mentions:
-                    parent = self.points.sketch_of(function).parents.get(id(mention.node))
-                    if isinstance(parent, _GIVES):
-                        mask |= mention.may
+                mask |= self._given_in(function, repr(name))
                 if mask == program.full:
                     return mask
+        return mask
+
+    def _given_in(self, function: Function, quoted: str) -> int:
+        """Targets on which a function gives a text to something."""
+        mask = 0
+        parents = self.points.sketch_of(function).parents
+        found = self.points.weighed(function, (quoted,)).mentions
+        if not any(isinstance(parents.get(id(m.node)), _GIVES) for m in found):
+            return 0
+        for context in self.reach.contexts(function) or [Context(self.program.full, 0, (), {})]:
+            for mention in self.points.weighed(function, (quoted,), context.given).mentions:
+                if isinstance(parents.get(id(mention.node)), _GIVES):
+                    mask |= mention.may & context.may
         return mask
 
 

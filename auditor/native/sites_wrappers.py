@@ -33,6 +33,7 @@ class Use(NamedTuple):
     must: int
     because: frozenset[str]
     via: tuple[str, ...]  # wrappers between, outermost first
+    op: str = ""
 
 
 Uses = dict[str, Use]
