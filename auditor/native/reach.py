@@ -9,10 +9,11 @@ function is known and none of them gets there on the target.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from auditor.native.reach_points import Mention, Points, key_of
+from auditor.native.reach_ways import NOWHERE, Way, both, either, free, narrowed, wanted
 from auditor.program.classes import ClassInfo, Module
 from auditor.program.program import Learned, Program
 from auditor.program.source import Irregular, Segment
@@ -34,19 +35,6 @@ _PASSED_THROUGH = frozenset(
 )
 
 
-class Way(NamedTuple):
-    """How a function is come to.
-
-    ``may``: targets on which it may be entered; ``free``: those on which it may be without anybody choosing
-    it by a key; ``keys``: (registered name, its targets) of the choices.
-    """
-
-    may: int
-    free: int
-    because: frozenset[str] = frozenset()
-    keys: tuple[tuple[str, int], ...] = ()
-
-
 class Caller(NamedTuple):
     """A place that names a function or class."""
 
@@ -55,15 +43,13 @@ class Caller(NamedTuple):
     node: ast.expr
     may: int
     because: frozenset[str]
-    key: str = ""  # it stands under a key of a table: "{'key': ...}"
+    wants: tuple[tuple[str, ...], ...] = ()  # for each: one of these has to be chosen
 
 
 class Context(NamedTuple):
     """A way into a function with the parameters that are constants on it."""
 
-    may: int
-    free: int
-    keys: tuple[tuple[str, int], ...]
+    way: Way
     given: dict[str, V]
 
 
@@ -77,6 +63,7 @@ class Reach:
         self.runs = RUNS
         self._ways: dict[str, Way] = {}
         self._open: list[str] = []
+        self.is_setting: Callable[[str], bool] = lambda _name: False
         self._cut = FAR  # index of the outermost open question that the answer under way leans on
 
     # -- answers -----------------------------------------------------------------------------------
@@ -87,18 +74,15 @@ class Reach:
             return self._answer(key_of(function), lambda: self._plain(function))
         return self._answer(key_of(function), lambda: self._method(function))
 
-    def _class(self, info: ClassInfo) -> Way:
-        return self._answer(key_of(ClassRef(info)), lambda: self._from(self.callers_of_class(info), info))
-
     def _answer(self, key: str, compute: Any) -> Way:
         known = self._ways.get(key)
         if known is not None:
             return known
         if key in self._open:
             self._cut = min(self._cut, self._open.index(key))
-            return Way(0, 0)
+            return NOWHERE
         if len(self._open) >= HOPS:
-            return Way(self.full, self.full, frozenset({f"more than {HOPS} calls away"}))
+            return free(self.full, (f"more than {HOPS} calls away",))
         depth = len(self._open)
         outer, self._cut = self._cut, FAR
         self._open.append(key)
@@ -115,54 +99,41 @@ class Reach:
     def _plain(self, function: Function) -> Way:
         registered = self.registered(function)
         if registered:
-            return Way(self.full, 0, frozenset(), ((registered, self.full),))
-        way = self._from(self.callers(function), None)
-        if not way.may and not self._named_at_all:
-            return Way(self.full, self.full, frozenset({f"no caller of {function.name} in the tree"}))
-        return way
+            return Way((((registered,), self.full),))
+        way, named = self._from(self.callers(function), None)
+        return way if named else free(self.full, (f"no caller of {function.name} in the tree",))
 
     def _method(self, function: Function) -> Way:
         info: ClassInfo = function.owner
         whole = self._class(info)
         if not whole.may or not function.name.startswith("_") or function.name.startswith("__"):
             return whole  # others may call it on an object that they were given
-        way = self._from(self.method_callers(function), None)
-        if not way.may and not self._named_at_all:
-            return whole
-        return Way(
-            whole.may & way.may, whole.free & way.free, whole.because | way.because, whole.keys + way.keys
-        )
+        way, named = self._from(self.method_callers(function), None)
+        return both(whole, way) if named else whole
 
-    def _from(self, callers: Iterator[Caller], inside: ClassInfo | None) -> Way:
-        may = free = 0
-        because: set[str] = set()
-        keys: dict[str, int] = {}
+    def _class(self, info: ClassInfo) -> Way:
+        return self._answer(key_of(ClassRef(info)), lambda: self._from(self.callers_of_class(info), info)[0])
+
+    def _from(self, callers: Iterator[Caller], inside: ClassInfo | None) -> tuple[Way, bool]:
+        """The ways through callers, and whether there are any. Stops where nothing can be added."""
+        ways: list[Way] = []
         named = False
         for caller in callers:
-            if caller.function is None:
-                way = Way(self.full, self.full)
-            else:
-                if inside is not None and caller.function.owner is inside:
-                    continue  # its own methods name it once it is there
-                way = self.of(caller.function) if caller.may else Way(0, 0)
+            if inside is not None and caller.function is not None and caller.function.owner is inside:
+                continue  # its own methods name it once it is there
             named = True
-            here = caller.may & way.may
-            if not here:
-                continue
-            may |= here
-            if caller.key:
-                keys[caller.key] = keys.get(caller.key, 0) | here
-            else:
-                free |= here & way.free
-                for key, mask in way.keys:
-                    keys[key] = keys.get(key, 0) | (mask & here)
-            because |= way.because
-            if free == self.full:
+            ways.append(self._through(caller))
+            if ways[-1].covers(self.full):
                 break
-        self._named_at_all = named
-        return Way(may, free, frozenset(sorted(because)[:8]), tuple(sorted(keys.items())))
+        return either(ways), named
 
-    _named_at_all = False
+    def _through(self, caller: Caller) -> Way:
+        way = free(caller.may, ())
+        if caller.function is not None and caller.may:
+            way = narrowed(self.of(caller.function), caller.may)
+        for names in caller.wants:
+            way = narrowed(way, self.full, names)
+        return way
 
     # -- with what -----------------------------------------------------------------------------------
 
@@ -176,21 +147,13 @@ class Reach:
             return None
         found: dict[tuple[Any, ...], Context] = {}
         for caller in callers:
-            way = Way(self.full, self.full) if caller.function is None else self.of(caller.function)
-            mask = caller.may & way.may
-            if not mask:
+            way = self._through(caller)
+            if not way.may:
                 continue
-            given = self._given(function, caller, mask)
+            given = self._given(function, caller, way.may)
             key = tuple((name, repr(value.scalars())) for name, value in sorted(given.items()))
-            keys: tuple[tuple[str, int], ...]
-            if caller.key:
-                free, keys = 0, ((caller.key, mask),)
-            else:
-                free, keys = mask & way.free, tuple((k, m & mask) for k, m in way.keys if m & mask)
             old = found.get(key)
-            if old is not None:
-                mask, free, keys = old.may | mask, old.free | free, old.keys + keys
-            found[key] = Context(mask, free, keys, given)
+            found[key] = Context(either([old.way, way]) if old is not None else way, given)
             if len(found) > MANY_CONTEXTS:
                 return None
         return list(found.values())
@@ -290,7 +253,7 @@ class Reach:
             if segment.kind == "other":
                 for node, other, mask, _s in self.points.top_mentions(module, name):
                     if attribute or self._fits(other, key):
-                        yield Caller(path, None, node, mask, frozenset(), _table_key(_s, node))
+                        yield Caller(path, None, node, mask, frozenset(), _keyed(_table_key(_s, node)))
                 continue
             yield from self._in_segment(module, path, segment, name, key, info, attribute)
 
@@ -327,16 +290,17 @@ class Reach:
         for base in bases if info is not None and holder is not info else ():
             if any(isinstance(n, (ast.Name, ast.Attribute)) and _last(n) == name for n in ast.walk(base)):
                 way = self._class(holder)
-                yield Caller(path, None, base, way.free, way.because)
-                for text, mask in way.keys:
-                    yield Caller(path, None, base, mask, way.because, text)
+                for names, mask in way.paths:
+                    yield Caller(path, None, base, mask, way.because, tuple((n,) for n in names))
         for statement in holder.statements:
             read: ast.AST | None = statement
             if isinstance(statement, ast.AnnAssign):
                 read = statement.value  # an annotation makes nothing
             for node in ast.walk(read) if read is not None else ():
                 if isinstance(node, (ast.Name, ast.Attribute)) and _last(node) == name:
-                    yield Caller(path, None, node, self.full, frozenset(), _table_key(statement, node))
+                    yield Caller(
+                        path, None, node, self.full, frozenset(), _keyed(_table_key(statement, node))
+                    )
         for function in list(holder.functions.values()):
             if not function.segment.text or has_word(function.segment.text, name):
                 yield from self._in_function(path, function, name, key, attribute)
@@ -356,8 +320,22 @@ class Reach:
                 continue
             mask = self._mask(mention, key, attribute)
             if mask:
-                key_text = self.points.sketch(function, ran.node).keys.get(id(mention.node), "")
-                yield Caller(path, function, mention.node, mention.may & mask, mention.because, key_text)
+                wants = self.wants(function, mention)
+                yield Caller(path, function, mention.node, mention.may & mask, mention.because, wants)
+
+    def wants(self, function: Function, mention: Mention) -> tuple[tuple[str, ...], ...]:
+        """What has to be chosen for a mention: the key of a table, the text that a setting has to equal."""
+        ran = self.points.seen(function)
+        if ran.node is None:
+            return ()
+        sketch = self.points.sketch(function, ran.node)
+        out = list(_keyed(sketch.keys.get(id(mention.node), "")))
+        for test, holds in sketch.tests_around(mention.node):
+            names = wanted(test) if holds else ()
+            open_ = ran.tests.get(id(test), (self.full, self.full))[1] & mention.may
+            if names and open_ and all(self.is_setting(name) for name in names):
+                out.append(names)
+        return tuple(out)
 
     def _mask(self, mention: Mention, key: str, attribute: bool) -> int:
         """Targets on which a mention may stand for what is looked for."""
@@ -418,6 +396,10 @@ def _table_key(root: ast.AST, node: ast.AST) -> str:
                 if value is node and isinstance(key, ast.Constant) and isinstance(key.value, str):
                     return key.value
     return ""
+
+
+def _keyed(key: str) -> tuple[tuple[str, ...], ...]:
+    return ((key,),) if key else ()
 
 
 def _last(node: ast.AST) -> str:

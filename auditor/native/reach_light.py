@@ -108,6 +108,19 @@ class Sketch:
             self.matters.add(id(node))
             node = self.parents.get(id(node))
 
+    def tests_around(self, node: Any) -> list[tuple[ast.expr, bool]]:
+        """Tests of the branches that a node stands in, outermost first, and which way they have to go."""
+        out: list[tuple[ast.expr, bool]] = []
+        child = node
+        for parent in self.above(node):
+            if isinstance(parent, (ast.If, ast.While)):
+                if child is not parent.test:
+                    out.append((parent.test, any(child is s for s in parent.body)))
+            elif isinstance(parent, ast.IfExp) and child is not parent.test:
+                out.append((parent.test, child is parent.body))
+            child = parent
+        return out[::-1]
+
     def above(self, node: Any) -> list[Any]:
         """The nodes around a node, innermost first."""
         out = []

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 
 from auditor.gates.model import Tri
 from auditor.native.model import Cell, Row, Site
-from auditor.native.reach import Caller, Reach, Way
+from auditor.native.reach import Caller, Reach
 from auditor.native.reach_points import Mention, Points, Ran
+from auditor.native.reach_ways import Way, both, either, free, narrowed
 from auditor.native.sites_choice import Choices
 from auditor.native.sites_wrappers import Use, Wrappers
 from auditor.profile import Profile
@@ -36,7 +37,6 @@ class Condition(NamedTuple):
     path: str
     line: int
     symbol: str
-    wants: tuple[str, ...] = ()  # texts one of which a name has to equal
 
 
 class Derived(NamedTuple):
@@ -73,6 +73,7 @@ class Sites:
         self.points = Points(program)
         self.reach = Reach(program, self.points)
         self.choices = Choices(program, profile, self.reach)
+        self.reach.is_setting = self.choices.knows
         self._runs: dict[Any, Ran] = {}
 
     def find(self, targets: Collection[str]) -> list[Derived]:
@@ -150,11 +151,13 @@ class Sites:
         row = self.rows[op]
         gone = self._mask(t for t, cell in row.cells.items() if cell.outcome in GONE)
         asked = self._mask(targets)
-        way = Way(self.program.full, self.program.full)
+        way = free(self.program.full)
         if function is not None and use.may & gone & asked:
             way = self.reach.of(function)
             if use.may & way.may & gone & asked:
                 use, way = self._told_apart(function, mention, use, way)
+                for names in self.reach.wants(function, mention):
+                    way = narrowed(way, self.program.full, names)
         may, must = use.may & way.may, use.must & way.may
         because = tuple(sorted(mention.because | use.because | way.because)) if may & ~must else ()
         bad = may & gone
@@ -170,7 +173,7 @@ class Sites:
             area=self.profile.area(path),
         )
         place, conditions, callers = self._place(path, function, mention, bad & asked)
-        chosen, settings = self._chosen(way, conditions, bad & asked)
+        chosen, settings = self._chosen(way, bad & asked)
         return Derived(
             site, use.via, conditions, *place, callers, mention.tried, self._targets(chosen), settings
         )
@@ -182,8 +185,7 @@ class Sites:
         contexts = self.reach.contexts(function)
         if not contexts or not any(c.given for c in contexts):
             return use, way
-        may = free = 0
-        keys: list[tuple[str, int]] = []
+        ways: list[Way] = []
         for context in contexts:
             key = function.segment.serial, tuple((n, repr(v.scalars())) for n, v in context.given.items())
             if key not in self._runs:
@@ -193,12 +195,8 @@ class Sites:
                 if other.node is mention.node:
                     for op, meant in self._meant(other).items():
                         here |= meant.may if op == use.op else 0
-            here &= context.may
-            may, free = may | here, free | (context.free & here)
-            keys += [(name, mask & here) for name, mask in context.keys if mask & here]
-        return use._replace(may=use.may & may), Way(
-            way.may & may, way.free & free, way.because, tuple(dict.fromkeys(keys))
-        )
+            ways.append(narrowed(context.way, here))
+        return use, both(way, either(ways))
 
     def _depends(self, function: Function) -> bool:
         """Whether a parameter, or what is made of one, decides in a function."""
@@ -219,32 +217,21 @@ class Sites:
             if isinstance(n, (ast.Name, ast.Attribute))
         )
 
-    def _chosen(self, way: Way, conditions: tuple[Condition, ...], bad: int) -> tuple[int, tuple[str, ...]]:
+    def _chosen(self, way: Way, bad: int) -> tuple[int, tuple[str, ...]]:
         """Targets that get there only where somebody sets a name that the project does not set on them by
         itself, and the names."""
-        chosen, settings = 0, []
-        keyed = bad & ~way.free
-        if keyed:
-            names = {name: mask & keyed for name, mask in way.keys if mask & keyed}
-            by_itself = 0
-            for name, mask in names.items():
-                by_itself |= mask & self.choices.picked(name)
-            only = keyed & ~by_itself
-            if only:
-                chosen |= only
-                settings += [name for name, mask in names.items() if mask & only]
-        for condition in conditions:
-            compared = condition.wants
-            if not compared or not bad & ~chosen:
-                continue
-            by_itself = 0
-            for name in compared:
-                by_itself |= self.choices.picked(name)
-            only = bad & ~by_itself
-            if only & ~chosen:
-                chosen |= only
-                settings += compared
-        return chosen, tuple(dict.fromkeys(settings))
+        by_itself = 0
+        settings: list[str] = []
+        for names, mask in way.paths:
+            picked = mask & bad
+            for name in names:
+                if picked:
+                    picked &= self.choices.picked(name)
+            by_itself |= picked
+        only = bad & ~by_itself
+        for names, mask in way.paths if only else ():
+            settings += [name for name in names if mask & only & ~self.choices.picked(name)]
+        return only, tuple(dict.fromkeys(settings))
 
     def _place(
         self, path: str, function: Function | None, mention: Mention, bad: int
@@ -287,13 +274,14 @@ class Sites:
     ) -> list[Condition]:
         """Tests around a node that may go either way on a target that gets there, outermost first."""
         ran = self.points.seen(function)
+        if ran.node is None:
+            return []
         out = []
-        for test, holds in _around(ran.node, node):
+        for test, holds in self.points.sketch(function, ran.node).tests_around(node):
             t, f = ran.tests.get(id(test), (self.program.full, self.program.full))
             if (f if holds else t) & bad:
                 text = ast.unparse(test)
-                wants = _wanted(test) if holds else ()
-                out.append(Condition(text if holds else f"not ({text})", path, test.lineno, symbol, wants))
+                out.append(Condition(text if holds else f"not ({text})", path, test.lineno, symbol))
         return out
 
     # -- masks ---------------------------------------------------------------------------------------
@@ -335,46 +323,6 @@ def _functions(module: Any, segment: Segment, words: Words) -> Iterator[Function
             for function in info.functions.values():
                 if not function.segment.text or words.search(function.segment.text):
                     yield function
-
-
-def _around(root: Any, node: ast.AST) -> list[tuple[ast.expr, bool]]:
-    """Tests of the branches that a node stands in, outermost first, and which way they have to go."""
-    found: list[tuple[ast.expr, bool]] = []
-
-    def down(here: ast.AST, so_far: list[tuple[ast.expr, bool]]) -> bool:
-        if here is node:
-            found.extend(so_far)
-            return True
-        if isinstance(here, (ast.If, ast.While, ast.IfExp)):
-            body = here.body if isinstance(here.body, list) else [here.body]
-            orelse = here.orelse if isinstance(here.orelse, list) else [here.orelse]
-            return (
-                down(here.test, so_far)
-                or any(down(c, [*so_far, (here.test, True)]) for c in body)
-                or any(down(c, [*so_far, (here.test, False)]) for c in orelse)
-            )
-        return any(down(child, so_far) for child in ast.iter_child_nodes(here))
-
-    if root is not None:
-        down(root, [])
-    return found
-
-
-def _wanted(test: ast.expr) -> tuple[str, ...]:
-    """The texts of ``x == "a"`` and ``x in ("a", "b")``, also as parts of a conjunction."""
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return next((found for part in test.values if (found := _wanted(part))), ())
-    if not isinstance(test, ast.Compare) or len(test.ops) != 1:
-        return ()
-    right = test.comparators[0]
-    if isinstance(test.ops[0], ast.Eq):
-        items: list[ast.expr] = [right]
-    elif isinstance(test.ops[0], ast.In) and isinstance(right, (ast.Tuple, ast.List, ast.Set)):
-        items = right.elts
-    else:
-        return ()
-    texts = [i.value for i in items if isinstance(i, ast.Constant) and isinstance(i.value, str)]
-    return tuple(texts) if len(texts) == len(items) else ()
 
 
 def _one_each(found: list[Derived]) -> list[Derived]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from auditor.native.reach import Context, Reach
+from auditor.native.reach_ways import free
 from auditor.profile import Profile
 from auditor.program.program import Program
 from auditor.program.source import Irregular, Segment
@@ -29,12 +30,21 @@ class Choices:
         self.points = reach.points
         self.paths = sorted(set(_argument_files(program, profile)))
         self._picked: dict[str, int] = {}
+        self._known: dict[str, bool] = {}
 
     def picked(self, name: str) -> int:
         """Targets on which the code of the arguments may choose a name by itself."""
         if name not in self._picked:
             self._picked[name] = self._find(name)
         return self._picked[name]
+
+    def knows(self, name: str) -> bool:
+        """Whether a text is a value of some setting: whether the code of the arguments has it in quotes."""
+        if name not in self._known:
+            quoted = tuple(f"{q}{name}{q}".encode() for q in "\"'")
+            self._known[name] = any(q in self.program._peek(p) for p in self.paths for q in quoted)
+            self.program._watch.read.update(self.paths)
+        return self._known[name]
 
     def _find(self, name: str) -> int:
         program, mask = self.program, 0
@@ -61,10 +71,10 @@ class Choices:
         found = self.points.weighed(function, (quoted,)).mentions
         if not any(isinstance(parents.get(id(m.node)), _GIVES) for m in found):
             return 0
-        for context in self.reach.contexts(function) or [Context(self.program.full, 0, (), {})]:
+        for context in self.reach.contexts(function) or [Context(free(self.program.full), {})]:
             for mention in self.points.weighed(function, (quoted,), context.given).mentions:
                 if isinstance(parents.get(id(mention.node)), _GIVES):
-                    mask |= mention.may & context.may
+                    mask |= mention.may & context.way.may
         return mask
 
 
