@@ -9,7 +9,7 @@ function is known and none of them gets there on the target.
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from auditor.native.reach_points import Mention, Points, key_of
@@ -63,6 +63,7 @@ class Reach:
         self.runs = RUNS
         self._ways: dict[str, Way] = {}
         self._open: list[str] = []
+        self._known_contexts: dict[int, list[Context] | None] = {}
         self.is_setting: Callable[[str], bool] = lambda _name: False
         self._cut = FAR  # index of the outermost open question that the answer under way leans on
 
@@ -128,7 +129,7 @@ class Reach:
         return either(ways), named
 
     def _through(self, caller: Caller) -> Way:
-        way = free(caller.may, ())
+        way = free(caller.may)
         if caller.function is not None and caller.may:
             way = narrowed(self.of(caller.function), caller.may)
         for names in caller.wants:
@@ -142,21 +143,49 @@ class Reach:
 
         Parameters for which some way passes something open are left out of that way.
         """
+        return self._contexts(function, 0)
+
+    def _contexts(self, function: Function, depth: int) -> list[Context] | None:
+        serial = function.segment.serial
+        if serial in self._known_contexts:
+            return self._known_contexts[serial]
+        self._known_contexts[serial] = None  # for those who call themselves
         callers = self._all_callers(function)
         if callers is None:
             return None
         found: dict[tuple[Any, ...], Context] = {}
         for caller in callers:
-            way = self._through(caller)
-            if not way.may:
-                continue
-            given = self._given(function, caller, way.may)
-            key = tuple((name, repr(value.scalars())) for name, value in sorted(given.items()))
-            old = found.get(key)
-            found[key] = Context(either([old.way, way]) if old is not None else way, given)
+            for context in self._passing(function, caller, depth):
+                given = context.given
+                key = tuple((name, repr(value.scalars())) for name, value in sorted(given.items()))
+                old = found.get(key)
+                way = either([old.way, context.way]) if old is not None else context.way
+                found[key] = Context(way, given)
             if len(found) > MANY_CONTEXTS:
                 return None
-        return list(found.values())
+        self._known_contexts[serial] = list(found.values())
+        return self._known_contexts[serial]
+
+    def _passing(self, function: Function, caller: Caller, depth: int) -> list[Context]:
+        """The ways through one caller. What it hands on from its own parameters is looked up there."""
+        way = self._through(caller)
+        if not way.may:
+            return []
+        given = self._given(function, caller, way.may)
+        handed = {n: v for n, v in given.items() if isinstance(v, str)}
+        given = {n: v for n, v in given.items() if not isinstance(v, str)}
+        if handed and caller.function is not None and depth < 3:
+            outer = self._contexts(caller.function, depth + 1)
+            if outer and any(name in c.given for c in outer for name in handed.values()):
+                return [
+                    Context(
+                        both(way, c.way),
+                        given | {n: c.given[p] for n, p in handed.items() if p in c.given},
+                    )
+                    for c in outer
+                    if way.may & c.way.may
+                ]
+        return [Context(way, given)]
 
     def _all_callers(self, function: Function) -> list[Caller] | None:
         if self.registered(function) or _decorators(function.segment):
@@ -169,8 +198,9 @@ class Reach:
             return list(self.method_callers(function))
         return None
 
-    def _given(self, function: Function, caller: Caller, mask: int) -> dict[str, V]:
-        """Parameters that are constants on all targets of a way."""
+    def _given(self, function: Function, caller: Caller, mask: int) -> dict[str, Any]:
+        """Parameters that are constants on all targets of a way; a text is the caller's own parameter that is
+        handed on."""
         if caller.function is None:
             return {}
         passed = self.points.arguments(caller.function, caller.node)
@@ -183,10 +213,12 @@ class Reach:
         defaults.update({a.arg: d for a, d in zip(spec.kwonlyargs, spec.kw_defaults) if d is not None})
         if function.owner is not None and function.kind != "staticmethod":
             names = names[1:]
-        out = {n: V(d.value) for n, d in defaults.items() if isinstance(d, ast.Constant)}
+        out: dict[str, Any] = {n: V(d.value) for n, d in defaults.items() if isinstance(d, ast.Constant)}
         for name, value in (*zip(names, passed[0]), *passed[1].items()):
             out.pop(name, None)
-            if all(is_const(value.at(i)) for i in range(self.program.count) if mask >> i & 1):
+            if isinstance(value, str):
+                out[name] = value
+            elif all(is_const(value.at(i)) for i in range(self.program.count) if mask >> i & 1):
                 out[name] = value
         return out
 
@@ -203,6 +235,33 @@ class Reach:
             if isinstance(first, ast.Constant) and isinstance(first.value, str) and "custom_op" not in name:
                 return first.value
         return ""
+
+    def refused(self, name: str, registries: Iterable[tuple[str, str]]) -> int:
+        """Targets on which every function that a decorator registers under a name raises."""
+        done, found = 0, False
+        for module_name, symbol in registries:
+            module = self.program.module(module_name) if module_name in self.program.names else None
+            if module is None:
+                continue
+            entry = Learned(f"{module_name}.{symbol}", module, symbol, 1, "function", V(None))
+            for path in sorted(self.program._readers(entry, self.program.index)):
+                for function in self._registered_in(path, symbol, name):
+                    found = True
+                    hot = self.program.is_hot(function)
+                    ran = self.points.ran(function) if hot else self.points.weighed(function, ())
+                    done |= ran.done
+        return self.full & ~done if found else 0
+
+    def _registered_in(self, path: str, symbol: str, name: str) -> Iterator[Function]:
+        module = self.program.module(self.program.paths[path])
+        for segment in module.segments if module is not None else ():
+            head = segment.text[:400]
+            if segment.kind == "def" and symbol in head and name in head:
+                assert module is not None
+                self.program.execute(module)
+                function = Function(module, segment.name, segment.name, segment, None, None)
+                if self.registered(function) == name:
+                    yield function
 
     def callers(self, function: Function) -> Iterator[Caller]:
         """Who names a function of a module."""
@@ -331,7 +390,7 @@ class Reach:
         sketch = self.points.sketch(function, ran.node)
         out = list(_keyed(sketch.keys.get(id(mention.node), "")))
         for test, holds in sketch.tests_around(mention.node):
-            names = wanted(test) if holds else ()
+            names = wanted(test, sketch.values) if holds else ()
             open_ = ran.tests.get(id(test), (self.full, self.full))[1] & mention.may
             if names and open_ and all(self.is_setting(name) for name in names):
                 out.append(names)

@@ -28,7 +28,7 @@ Note = Callable[[ast.expr, V, int, int, frozenset[str], str, bool], None]
 class Sketch:
     """A function's syntax tree gone through once."""
 
-    __slots__ = ("node", "names", "local", "imports", "parents", "matters", "keys", "single")
+    __slots__ = ("node", "names", "local", "imports", "parents", "matters", "keys", "single", "values")
 
     def __init__(self, node: Any) -> None:
         self.node = node
@@ -38,7 +38,9 @@ class Sketch:
         self.parents: dict[int, Any] = {}
         self.matters: set[int] = set()  # nodes that hold something that changes control
         self.keys: dict[int, str] = {}  # values of tables written out -> their key
-        self.single: list[Any] = []  # short assignments to names that nothing else binds, in order
+        # short assignments, with those of their names that nothing else binds, in order
+        self.single: list[tuple[ast.Assign, frozenset[str]]] = []
+        self.values: dict[str, list[ast.expr]] = {}  # names that only plain assignments bind -> what to
         bound: dict[str, int] = {}
         plain: list[Any] = []
         inner: list[Any] = []
@@ -99,9 +101,15 @@ class Sketch:
         for arg in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs):
             bound[arg.arg] = 2
         for statement in plain:
-            if all(bound.get(n, 2) == 1 for t in statement.targets for n in _names(t)) and _short(statement):
-                self.single.append(statement)
-        self.single.sort(key=lambda statement: statement.lineno)
+            targets = [n for t in statement.targets for n in _names(t)]
+            alone = frozenset(n for n in targets if bound.get(n, 2) == 1)
+            if alone and "" not in targets and _short(statement):
+                self.single.append((statement, alone))
+            if len(targets) == 1 and isinstance(statement.targets[0], ast.Name):
+                self.values.setdefault(targets[0], []).append(statement.value)
+        for name in [n for n, given in self.values.items() if bound.get(n) != len(given)]:
+            del self.values[name]
+        self.single.sort(key=lambda item: item[0].lineno)
 
     def _mark(self, node: Any) -> None:
         while node is not None and id(node) not in self.matters:
@@ -169,10 +177,12 @@ def frame_of(program: Program, function: Any, sketch: Sketch, given: Mapping[str
     for name in local:
         fr.env.setdefault(name, V(unknown(f"value {name}")))
     fr.env.update(given or {})
-    for statement in sketch.single:
+    for statement, alone in sketch.single:
         value = program.ev(statement.value, fr)
         for target in statement.targets:
+            kept = {name: fr.env[name] for name in _names(target) if name not in alone and name in fr.env}
             program.assign(target, value, fr)
+            fr.env.update(kept)
     return fr
 
 
@@ -196,6 +206,7 @@ class Light:
         self.symbol = function.qualname
         self.tried = False
         self.sketch = sketch
+        self.done = 0  # targets on which the function may come to its end or return
         self.wanted: set[int] = set()
         self.around: set[int] = set(sketch.matters)
         found = False
@@ -205,9 +216,9 @@ class Light:
                 self.wanted.add(id(node))
                 self.around.add(id(node))
                 self.around.update(id(n) for n in sketch.above(node))
-        if found:
+        if found or not words:
             self.frame = frame_of(program, function, sketch, given)
-            self.block(sketch.node.body, self.full, self.full, EMPTY)
+            self.done |= self.block(sketch.node.body, self.full, self.full, EMPTY)[0]
 
     def _asked_for(self, word: str) -> Iterator[ast.Call]:
         """``getattr(x, "word")``"""
@@ -236,6 +247,8 @@ class Light:
             return self._if(node, may, must, why)
         if isinstance(node, (ast.Return, ast.Raise, ast.Break, ast.Continue)):
             self.scan(node, may, must, why)
+            if isinstance(node, ast.Return):
+                self.done |= may
             return 0, 0, EMPTY
         if isinstance(node, ast.Assert):
             self.scan(node, may, must, why)
@@ -266,7 +279,9 @@ class Light:
             return out, stay, EMPTY
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             outer_symbol, self.symbol = self.symbol, f"{self.symbol}.{node.name}"
+            done = self.done
             self.block(node.body, may, 0, why)
+            self.done = done  # its returns are its own
             self.symbol = outer_symbol
             return may, self.full, EMPTY
         if isinstance(node, ast.ClassDef):

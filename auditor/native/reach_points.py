@@ -51,6 +51,7 @@ class Ran(NamedTuple):
     mentions: tuple[Mention, ...]
     tests: dict[int, tuple[int, int]]  # id of a test -> targets on which it may be true, and false
     node: Any
+    done: int = 0  # targets on which it may come to its end or return
 
 
 def key_of(scalar: Any) -> str:
@@ -156,7 +157,7 @@ class Points:
             light = Light(program, function, sketch, words, note, given)
         finally:
             program.steps = steps
-        return Ran(tuple(out), light.tests, node)
+        return Ran(tuple(out), light.tests, node, light.done)
 
     # -- running -----------------------------------------------------------------------------------
 
@@ -173,9 +174,9 @@ class Points:
         with self._watch():
             return self._run(function, given)
 
-    def arguments(self, function: Function, node: ast.AST) -> tuple[list[V], dict[str, V]] | None:
-        """What a function passes where it calls ``node``; None where it does not call it there, or passes
-        what cannot be laid out."""
+    def arguments(self, function: Function, node: ast.AST) -> tuple[list[V | str], dict[str, V | str]] | None:
+        """What a function passes where it calls ``node``: values, or the name of a parameter of its own;
+        None where it does not call it there, or passes what cannot be laid out."""
         try:
             sketch = self.sketch_of(function)
         except Irregular:
@@ -191,7 +192,12 @@ class Points:
             self._frames_of[function.segment.serial] = frame
         plain = (ast.Constant, ast.Name, ast.Attribute)
 
-        def worth(value: ast.expr) -> V:
+        spec = sketch.node.args
+        own = {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)} - sketch.local
+
+        def worth(value: ast.expr) -> V | str:
+            if isinstance(value, ast.Name) and value.id in own:
+                return value.id
             if isinstance(value, plain):
                 return self.program.ev(value, frame)
             return V(unknown("argument"))
@@ -208,15 +214,16 @@ class Points:
         saved = self._notes, self._tests, program.steps, program.sink, program.seen_nodes
         self._notes, self._tests, program.steps = [], {}, STEPS
         program.sink, program.seen_nodes = None, set()
+        done = program.full
         try:
-            self._body(function, node, program.full, given)
+            done = self._body(function, node, program.full, given)
         except RecursionError:
             pass
-        out = Ran(tuple(self._notes), self._tests, node)
+        out = Ran(tuple(self._notes), self._tests, node, done)
         self._notes, self._tests, program.steps, program.sink, program.seen_nodes = saved
         return out
 
-    def _body(self, function: Function, node: Any, entry: int, given: Mapping[str, V] | None = None) -> None:
+    def _body(self, function: Function, node: Any, entry: int, given: Mapping[str, V] | None = None) -> int:
         program = self.program
         fr = program._entry(function, node, self._recorder)
         fr.env.update(given or {})
@@ -227,9 +234,13 @@ class Points:
         for decorator in node.decorator_list if function.closure is not None else ():
             program.ev(decorator, fr)
         program.block(node.body, fr)
+        done: int = fr.may
+        for mask, *_ in fr.returns:
+            done |= mask
         around = program._around(fr, node)
         for item, _env in fr.nested:
             self._inside(item, around)
+        return done
 
     def _inside(self, item: Any, around: Frame) -> None:
         """Functions and classes inside a function: no later than control came to where they are made."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 #: More ways than this are taken for one that nobody has to choose.
@@ -82,10 +82,15 @@ def narrowed(way: Way, mask: int, names: Sequence[str] = ()) -> Way:
     return both(way, way_of(((name,), mask) for name in names))
 
 
-def wanted(test: ast.expr) -> tuple[str, ...]:
-    """The texts of ``x == "a"`` and ``x in ("a", "b")``, also as parts of a conjunction."""
+def wanted(test: ast.expr, values: Mapping[str, list[ast.expr]] | None = None) -> tuple[str, ...]:
+    """The texts of ``x == "a"`` and ``x in ("a", "b")``, also as parts of a conjunction, or as what all
+    assignments of a name (``values``) come to, those of False apart."""
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        return next((found for part in test.values if (found := wanted(part))), ())
+        return next((found for part in test.values if (found := wanted(part, values))), ())
+    if isinstance(test, ast.Name) and values and test.id in values:
+        given = [v for v in values[test.id] if not (isinstance(v, ast.Constant) and not v.value)]
+        each = [wanted(v) for v in given]
+        return tuple(dict.fromkeys(n for names in each for n in names)) if each and all(each) else ()
     if not isinstance(test, ast.Compare) or len(test.ops) != 1:
         return ()
     right = test.comparators[0]

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from auditor.native.reach import Context, Reach
+from auditor.native.reach_points import Points
 from auditor.native.reach_ways import free
 from auditor.profile import Profile
 from auditor.program.program import Program
 from auditor.program.source import Irregular, Segment
-from auditor.program.values import ClassRef, Function
+from auditor.program.values import ClassRef, Function, Unknown, V
 
 _GIVES = (ast.Assign, ast.AnnAssign, ast.Return, ast.IfExp, ast.keyword, ast.BoolOp)
 
@@ -26,8 +28,11 @@ class Choices:
 
     def __init__(self, program: Program, profile: Profile, reach: Reach) -> None:
         self.program = program
-        self.reach = reach
-        self.points = reach.points
+        self.outer = reach
+        self.points = Points(program)  # of their own: what is known here is not known elsewhere
+        self.reach = Reach(program, self.points)
+        self.registries = [(r.module, r.symbol) for r in profile.registries]
+        self._defaults = _flags(program, profile)
         self.paths = sorted(set(_argument_files(program, profile)))
         self._picked: dict[str, int] = {}
         self._known: dict[str, bool] = {}
@@ -35,8 +40,31 @@ class Choices:
     def picked(self, name: str) -> int:
         """Targets on which the code of the arguments may choose a name by itself."""
         if name not in self._picked:
-            self._picked[name] = self._find(name)
+            with self._unset():
+                mask = self._find(name)
+            if mask:
+                mask &= ~self.outer.refused(name, self.registries)
+            self._picked[name] = mask
         return self._picked[name]
+
+    @contextmanager
+    def _unset(self) -> Iterator[None]:
+        """Switches that are off unless somebody sets them are off."""
+        program: Any = self.program
+        real = program.argument_value
+        kept = program._memo, program._fields, program._summaries, program._comebacks
+
+        def value(name: str, default: V | None = None) -> V:
+            found: V = real(name, default)
+            return V(False) if name in self._defaults and isinstance(found.one, Unknown) else found
+
+        program.argument_value = value
+        program._memo, program._fields, program._summaries, program._comebacks = {}, {}, {}, {}
+        try:
+            yield
+        finally:
+            del program.argument_value
+            program._memo, program._fields, program._summaries, program._comebacks = kept
 
     def knows(self, name: str) -> bool:
         """Whether a text is a value of some setting: whether the code of the arguments has it in quotes."""
@@ -76,6 +104,20 @@ class Choices:
                 if isinstance(parents.get(id(mention.node)), _GIVES):
                     mask |= mention.may & context.way.may
         return mask
+
+
+def _flags(program: Program, profile: Profile) -> frozenset[str]:
+    """Arguments whose default is False."""
+    out: set[str] = set()
+    for symbol in profile.arguments:
+        module = program.module(symbol.module) if symbol.module in program.names else None
+        value = program.global_value(module, symbol.symbol) if module is not None else None
+        if value is None or not isinstance(value.one, ClassRef):
+            continue
+        for name, node, _owner in value.one.info.record_fields():
+            if isinstance(node.value, ast.Constant) and node.value.value is False:
+                out.add(name)
+    return frozenset(out)
 
 
 def _argument_files(program: Program, profile: Profile) -> Iterator[str]:
