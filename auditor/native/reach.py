@@ -151,7 +151,7 @@ class Reach:
             return self._known_contexts[serial]
         self._known_contexts[serial] = None  # for those who call themselves
         callers = self._all_callers(function)
-        if callers is None:
+        if not callers:
             return None
         found: dict[tuple[Any, ...], Context] = {}
         for caller in callers:

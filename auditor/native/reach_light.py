@@ -218,7 +218,8 @@ class Light:
                 self.around.update(id(n) for n in sketch.above(node))
         if found or not words:
             self.frame = frame_of(program, function, sketch, given)
-            self.done |= self.block(sketch.node.body, self.full, self.full, EMPTY)[0]
+            end = self.block(sketch.node.body, self.full, self.full, EMPTY)[0]
+            self.done |= end
 
     def _asked_for(self, word: str) -> Iterator[ast.Call]:
         """``getattr(x, "word")``"""

@@ -99,7 +99,10 @@ class Choices:
         found = self.points.weighed(function, (quoted,)).mentions
         if not any(isinstance(parents.get(id(m.node)), _GIVES) for m in found):
             return 0
-        for context in self.reach.contexts(function) or [Context(free(self.program.full), {})]:
+        contexts = self.reach.contexts(function)
+        if contexts is None:
+            contexts = [Context(free(self.program.full), {})]
+        for context in contexts:
             for mention in self.points.weighed(function, (quoted,), context.given).mentions:
                 if isinstance(parents.get(id(mention.node)), _GIVES):
                     mask |= mention.may & context.way.may
