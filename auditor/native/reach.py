@@ -380,7 +380,8 @@ class Reach:
             mask = self._mask(mention, key, attribute)
             if mask:
                 wants = self.wants(function, mention)
-                yield Caller(path, function, mention.node, mention.may & mask, mention.because, wants)
+                may = mention.may & mask & self.points.implied(function, mention.node)
+                yield Caller(path, function, mention.node, may, mention.because, wants)
 
     def wants(self, function: Function, mention: Mention) -> tuple[tuple[str, ...], ...]:
         """What has to be chosen for a mention: the key of a table, the text that a setting has to equal."""

@@ -148,6 +148,15 @@ def _names(target: ast.expr) -> list[str]:
     return [""]
 
 
+def _parts(test: ast.expr, holds: bool) -> set[tuple[str, bool]]:
+    """Plain names and attributes that hold, or do not, where a condition does: (text, whether it holds)."""
+    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        return _parts(test.operand, not holds)
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or):
+        return {part for value in test.values for part in _parts(value, holds)}
+    return {(ast.unparse(test), holds)} if isinstance(test, (ast.Name, ast.Attribute)) else set()
+
+
 def _short(statement: ast.Assign) -> bool:
     """Whether an assigned value is worth evaluating on its own: a condition, a name, a call of few words."""
     count = 0
@@ -197,6 +206,7 @@ class Light:
         words: Collection[str],
         note: Note,
         given: Mapping[str, V] | None = None,
+        run: bool = True,
     ) -> None:
         self.program = program
         self.full = program.full
@@ -218,6 +228,7 @@ class Light:
                 self.around.update(id(n) for n in sketch.above(node))
         if found or not words:
             self.frame = frame_of(program, function, sketch, given)
+        if run and (found or not words):
             end = self.block(sketch.node.body, self.full, self.full, EMPTY)[0]
             self.done |= end
 
@@ -317,6 +328,38 @@ class Light:
         old = self.tests.get(id(test), (0, 0))
         self.tests[id(test)] = old[0] | t, old[1] | f
         return t, f, all_reasons(value)
+
+    def implied(self, node: Any) -> int:
+        """Targets that are left where a node is reached, from branches before it that were taken under the
+        conditions that it stands under: ``if x: assert y`` and then ``if x: ...``."""
+        held = {part for test, holds in self.sketch.tests_around(node) for part in _parts(test, holds)}
+        held = {part for part in held if not self._rebound(part[0])}
+        mask = self.full
+        child = node
+        for parent in self.sketch.above(node) if held else ():
+            mask &= self._before(parent, child, held)
+            child = parent
+        return mask & self._before(self.sketch.node, child, held) if held else mask
+
+    def _before(self, parent: Any, child: Any, held: set[tuple[str, bool]]) -> int:
+        mask = self.full
+        for block in (getattr(parent, field, None) for field in ("body", "orelse", "finalbody")):
+            if not isinstance(block, list) or not any(child is s for s in block):
+                continue
+            for statement in block:
+                if statement is child:
+                    break
+                if not isinstance(statement, ast.If) or id(statement) not in self.around:
+                    continue
+                for holds, body in ((True, statement.body), (False, statement.orelse)):
+                    parts = _parts(statement.test, holds)
+                    if parts and parts <= held:
+                        mask &= self.block(body, self.full, self.full, EMPTY)[0] if body else self.full
+        return mask
+
+    def _rebound(self, text: str) -> bool:
+        names = {n.id for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Name)}
+        return not names or any(name in self.sketch.local for name in names)
 
     # -- names -------------------------------------------------------------------------------------
 

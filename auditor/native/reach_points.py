@@ -111,6 +111,20 @@ class Points:
             found = self._weighed[key] = self._weigh(function, words, {})
         return found
 
+    def implied(self, function: Function, node: ast.AST) -> int:
+        """Targets left at a node by earlier branches under the same conditions."""
+        try:
+            sketch = self.sketch_of(function)
+        except Irregular:
+            return self.program.full
+        if not sketch.tests_around(node):
+            return self.program.full
+        steps, self.program.steps = self.program.steps, STEPS
+        light = Light(self.program, function, sketch, (), lambda *_: None, run=False)
+        mask = light.implied(node)
+        self.program.steps = steps
+        return mask
+
     def sketch(self, function: Function, node: Any) -> Sketch:
         """A function's syntax tree gone through once; made anew where it was parsed anew."""
         found = self._sketches.get(function.segment.serial)

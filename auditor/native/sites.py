@@ -153,6 +153,9 @@ class Sites:
         asked = self._mask(targets)
         way = free(self.program.full)
         if function is not None and use.may & gone & asked:
+            left = self.points.implied(function, mention.node)
+            use = use._replace(may=use.may & left, must=use.must & left)
+        if function is not None and use.may & gone & asked:
             way = self.reach.of(function)
             if use.may & way.may & gone & asked:
                 use, way = self._told_apart(function, mention, use, way)

@@ -46,7 +46,11 @@ def _finding(group: list[Derived], rows: dict[str, Row], targets: Sequence[str])
     unseen = all(any(b.startswith("no caller of ") for b in one.site.because) for one in group)
     calls = list(dict.fromkeys(one.site.call.rpartition(".")[2] for one in group))
     falls = {rows[one.site.op].cells[t].outcome for one in group for t in bad if t in one.site.unguarded}
-    what = "does nothing" if falls == {"falls-through"} else "was not built"
+    many = len(calls) > 1
+    if falls == {"falls-through"}:
+        what = "do nothing" if many else "does nothing"
+    else:
+        what = "were not built" if many else "was not built"
     message = f"{_listed(calls, 3)} {what} for {_listed(bad, 9)}, and no test on the way keeps it out"
     if chosen:
         message += f"; only where {_listed(first.settings, 4)} is chosen"
