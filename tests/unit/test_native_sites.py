@@ -138,7 +138,7 @@ def test_a_wrapper_that_refuses_is_not_unguarded() -> None:
         "    if workstation():\n        raise ValueError\n    x = sparse(q)\n    return x\n",
         "    assert not workstation()\n    return sparse(q)\n",
         "    return q if workstation() else sparse(q)\n",
-        "    if q:\n        assert not workstation()\n    if q and q > 1:\n        return sparse(q)\n    return q\n",
+        "    if q:\n        assert not workstation()\n    if q and q > 1:\n        sparse(q)\n",
         "    ok = not workstation()\n    if ok and q:\n        return sparse(q)\n    return q\n",
         "    def inner():\n        return sparse(q)\n    return q if workstation() else inner()\n",
     ],
