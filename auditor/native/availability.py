@@ -109,7 +109,10 @@ def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | 
             "no native sources in this tree: none of "
             + ", ".join(f"{spec.folder}/CMakeLists.txt" for spec in world.profile.native.builds),
             place=tree.info().label,
-            hints=[f"audit kernels {world.profile.name} --commit REV --repo {world.profile.url}"],
+            hints=[
+                f"audit kernels {world.profile.name} --commit REV --repo {world.profile.url}",
+                f"audit kernels {world.profile.name} --kernels-wheel FILE",
+            ],
         )
     return assembled(world, libraries, tuple(rows))
 

@@ -67,8 +67,11 @@ class Binaries:
 Chooser = Callable[[tuple[str, ...], str], tuple[tuple[str, ...], tuple[Step, ...]]]
 
 
-def read_binaries(tree: BigFiles) -> Binaries:
-    """Reads every shared object of a tree. ``UserError`` N020: there is none; T006, T014: the tree's."""
+def read_binaries(tree: BigFiles, known: Mapping[str, ObjectFacts] | None = None) -> Binaries:
+    """Reads every shared object of a tree. ``UserError`` N020: there is none; T006, T014: the tree's.
+
+    ``known``: facts of the same objects from an earlier reading, which takes the place of this one.
+    """
     sizes = tree.sizes()
     paths = [path for path in sizes if _OBJECT.search(path.rpartition("/")[2])]
     if not paths:
@@ -81,7 +84,10 @@ def read_binaries(tree: BigFiles) -> Binaries:
     python = _python(tree, sizes)
     calls = _calls(python)
     wanted = frozenset(name for _, name in calls)
-    objects = {path: read_object(path, tree.chunks(path), wanted) for path in paths}
+    objects = {
+        path: known[path] if known and path in known else read_object(path, tree.chunks(path), wanted)
+        for path in paths
+    }
     operators = _operators(objects, calls)
     names = _names_of(objects)
     problems = [Problem(path, 0, message) for path, facts in objects.items() for message in facts.problems]

@@ -14,15 +14,18 @@ from typing import TYPE_CHECKING, cast
 
 import msgspec
 
+from auditor import __version__
 from auditor.errors import UserError
 from auditor.gates.model import Problem, TreeFacts
 from auditor.native.binaries import Binaries, Chooser, output_of, read_binaries, rows
 from auditor.native.model import Cell, Library, Row, Step
+from auditor.native.objectcache import VERSION, decode, encode
 from auditor.native.objects import ObjectFacts
 from auditor.native.source import NativeSource
 from auditor.native.source_loader import Pick, picks
 from auditor.profile import NativeBuild, Profile
 from auditor.trees.base import BigFiles, SourceTree
+from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.folder import FolderTree
 from auditor.trees.installed import installed_tree
 from auditor.trees.names import normal_name
@@ -64,8 +67,8 @@ def kernels_file(path: str, profile: Profile, *, any_name: bool) -> BigFiles | N
     return None
 
 
-def kernels_installed(where: str | None, profile: Profile) -> BigFiles:
-    """The installed compiled kernels. ``UserError`` T011: there are none; N020: an editable install."""
+def kernels_installed(where: str | None, profile: Profile) -> tuple[BigFiles, str]:
+    """The installed compiled kernels and their name. ``UserError`` T011: none; N020: an editable install."""
     names = profile.native_distributions[::-1]
     for name in names:
         try:
@@ -75,7 +78,7 @@ def kernels_installed(where: str | None, profile: Profile) -> BigFiles:
                 raise
             continue
         if isinstance(tree, BigFiles):
-            return tree
+            return tree, name
         raise UserError(
             "N020",
             f"{name} is installed from its sources: no wheel was built",
@@ -89,19 +92,30 @@ def kernels_installed(where: str | None, profile: Profile) -> BigFiles:
     )
 
 
-def read_compiled(tree: BigFiles) -> Compiled:
-    """Reads all objects of a tree. ``UserError`` N020 where it has none."""
-    binaries = read_binaries(tree)
+def read_compiled(tree: BigFiles, name: str | None = None, *, use_cache: bool = True) -> Compiled:
+    """Reads all objects of a tree, or takes what was read of the same wheel. ``UserError`` N020: it has none.
+
+    ``name`` is the distribution's, where the tree itself does not know it.
+    """
+    if isinstance(tree, WheelTree) and use_cache:
+        key = f"{VERSION} {__version__} {tree.sha256()}"
+        stored = cached_bytes("kernel-objects", key)
+        known = decode(stored) if stored else None
+        binaries = read_binaries(tree, known)
+        if known is None:
+            store_bytes("kernel-objects", key, encode(binaries.objects))
+    else:
+        binaries = read_binaries(tree)
     if isinstance(tree, WheelTree):
         # The digest of the file names it as well as the ids of all it holds, and nothing is unpacked again.
-        name, version = tree.metadata.get("Name"), tree.metadata.get("Version")
-        label = f"{name} {version}" if name and version else "wheel"
+        version = tree.metadata.get("Version")
+        label = f"{tree.metadata.get('Name')} {version}" if version else "wheel"
         kind, content_id = tree.kind, tree.sha256()[:40]
         dirty = False
     else:
         info = tree.info()
         kind, content_id, version, dirty = info.kind, info.content_id, info.version, info.dirty
-        label = f"kernels {info.label}"
+        label = f"{name or 'kernels'} {info.label}"
     facts = TreeFacts(kind, label, content_id, None, version, None, None, dirty)
     return Compiled(tree, label, facts, binaries)
 

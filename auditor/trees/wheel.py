@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import stat
 import struct
 import zipfile
@@ -58,6 +59,13 @@ class WheelTree:
         except FileNotFoundError:
             raise UserError(
                 "T001", "no such file", place=str(path), hints=["check the path after --wheel"]
+            ) from None
+        except IsADirectoryError:
+            raise UserError(
+                "T014",
+                "a folder, not a wheel file",
+                place=str(path),
+                hints=[f"--path {shlex.quote(str(path))}"],
             ) from None
         except OSError as error:
             raise unreadable(str(path), error) from None

@@ -139,24 +139,57 @@ def test_a_wheel_that_was_built_from_something_else(
     ]
 
 
+def test_a_wheel_is_unpacked_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = str(kernels(tmp_path / "k.whl", "90a", "120a"))
+    first = answer(capsys, "--wheel", path)
+
+    def unexpected(*words: object) -> None:
+        raise AssertionError("read again")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("auditor.native.binaries.read_object", unexpected)
+        assert answer(capsys, "--wheel", path) == first
+    # Damaged or from elsewhere: as good as none.
+    kept = [f for f in (tmp_path / "cache").rglob("*") if f.is_file() and "kernel-objects" in str(f)]
+    assert len(kept) == 1
+    kept[0].write_bytes(b"[[1]]")
+    assert answer(capsys, "--wheel", path) == first
+    kernels(tmp_path / "k.whl", "120a")
+    assert outcomes(answer(capsys, "--wheel", path), "sgl_kernel::sparse_fwd")["sm_90"] == "not-built"
+
+
 def test_an_installed_copy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     site = tmp_path / "site-packages"
     with zipfile.ZipFile(kernels(tmp_path / "k.whl", "120f")) as archive:
         archive.extractall(site)
         names = archive.namelist()
     (site / "sglang_kernel-0.9.dist-info" / "RECORD").write_text("".join(f"{name},,\n" for name in names))
-    found = answer(capsys, "--kernels-installed", str(site), "--target", "sm_120,sm_121,sm_100")
-    assert outcomes(found, "sgl_kernel::sparse_fwd") == {
-        "sm_120": "runs",
-        "sm_121": "runs",
-        "sm_100": "not-built",
-    }
+    expected = {"sm_120": "runs", "sm_121": "runs", "sm_100": "not-built"}
+    targets = ("--target", "sm_120,sm_121,sm_100")
+    for option in ("--kernels-installed", "--installed"):
+        found = answer(capsys, option, str(site), *targets)
+        assert outcomes(found, "sgl_kernel::sparse_fwd") == expected
+    # Beside the project: the tree is the project's, its kernels are those.
+    for name, text in {"sglang/version.py": "", "sglang/srt/server_args.py": ""}.items():
+        (site / name).parent.mkdir(parents=True, exist_ok=True)
+        (site / name).write_text(text)
+    info = site / "sglang-7.7.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: sglang\nVersion: 7.7\n")
+    (info / "RECORD").write_text("sglang/version.py,,\nsglang/srt/server_args.py,,\n")
+    found = answer(capsys, "--installed", str(site), *targets)
+    assert (found["tree"]["version"], found["assumptions"]["kernels"]) == ("7.7", "sglang-kernel 0.9")
+    assert outcomes(found, "sgl_kernel::sparse_fwd") == expected
 
 
 @pytest.mark.parametrize(
     "words, code",
     [
         (("--kernels-wheel", "missing.whl"), "T001"),
+        (("--wheel", "."), "T014"),
+        (("--cuobjdump", "--path", "."), "U005"),
         (("--kernels-wheel", "k.whl", "--kernels-installed", "."), "U005"),
         (("--kernels-installed", "."), "T011"),
         (("--kernels-wheel", "text.whl"), "T006"),
