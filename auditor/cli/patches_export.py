@@ -8,15 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from auditor.cli.command import VerbCommand
-from auditor.cli.patches_base import FOLDER, base_options, base_tree, layout_of
-from auditor.cli.request import Request
+from auditor.cli.patches_base import FOLDER, base_options, layout_of, project_of
 from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
-    from auditor.patching.export import Piece
-    from auditor.patching.patchset import Patchset
-    from auditor.trees.base import SourceTree
+    from auditor.patching.model import FileChange
 
 
 @click.command(
@@ -25,7 +22,7 @@ if TYPE_CHECKING:
     example=(
         "patches export mine --format-patch > mine.mbox",
         "patches export mine --quilt --output debian/patches",
-        "patches export mine --dockerfile --release 0.5.16 --output docker/mine",
+        "patches export mine --dockerfile --onto 0.5.16 --output docker/mine",
     ),
 )
 @click.argument("patchset", type=PatchsetType())
@@ -52,7 +49,7 @@ if TYPE_CHECKING:
     "--installed-layout", is_flag=True, help="Paths as in site-packages, without the repository's root."
 )
 @FOLDER
-@base_options
+@base_options("--onto")
 def export(
     patchset: str,
     form: str,
@@ -62,33 +59,44 @@ def export(
     target: str,
     installed_layout: bool,
     folder: str | None,
-    request: Request,
+    base: str | None,
+    clone: str | None,
 ) -> int:
     """How do I hand my patches to git am, quilt, or a Dockerfile? The same patchset gives the same bytes.
 
-    The tree options name the base; it is needed where patches are structural or references, and to prove in
-    an image what is on the disk afterwards.
+    With --onto each patch is what it comes to on that tree: moved hunks at their new place, structural edits
+    and references as diffs, nothing for what is upstream already. A patch that conflicts is no export
+    (exit 3).
     """
     from auditor.cli.output import write_bytes
     from auditor.patching import export as library
     from auditor.patching.export_write import matches_folder, write_export
-    from auditor.patching.incoming_names import RepositoryView
     from auditor.patching.patchset import load_patchset
 
     found = load_patchset(patchset, Path(folder) if folder else None)
-    layout = layout_of(request.project)
-    with base_tree(request) as tree:
-        base = None if tree is None else RepositoryView.of(tree, layout)
-        pieces = _pieces(found, base, tree, request)
-        if not pieces:
-            raise UserError("P035", f"{found.name} has no patches", hints=[f"patches new {found.name} PATCH"])
-        results = None
-        if form == "squash" or base is not None:
-            changes = library.squashed(pieces, base, found.name)
-            if base is not None:
-                results = _results(changes, base)
-        if installed_layout:
-            pieces = library.installed_layout(pieces, layout.roots)
+    _, profile = project_of(found)
+    layout = layout_of(profile)
+    results = None
+    changes: tuple[FileChange, ...] = ()
+    if base is None:
+        pieces = library.pieces_of(found)
+        if form == "squash":
+            changes = library.squashed(pieces, found.name)
+    else:
+        from auditor.cli.patches_target import base_tree, sources_for
+        from auditor.patching.export_plan import on_tree
+
+        tree = base_tree(base, clone, profile)
+        exported = on_tree(found, tree, profile, layout, sources_for(tree, clone, profile))
+        pieces, results = list(exported.pieces), exported.contents()
+        for text in exported.notes:
+            click.echo(f"note: {text}", err=True)
+        if form == "squash":
+            changes = library.squashed_between(exported.base, exported.result, pieces)
+    if not pieces:
+        raise UserError("P035", f"{found.name} has nothing to export", hints=[f"patches show {found.name}"])
+    if installed_layout:
+        pieces = library.installed_layout(pieces, layout.roots)
     files: dict[str, bytes] | None = None
     if form == "mail":
         files, data = library.mails(pieces), library.mailbox(pieces)
@@ -143,32 +151,6 @@ def _checked(same: bool, stale: list[str], name: str) -> int:
         click.echo(f"stale  {each}")
     click.echo("as exported" if same else f"not what {name} is now", err=True)
     return EXIT_OK if same else EXIT_FINDINGS
-
-
-def _pieces(
-    found: Patchset, base: SourceTree | None, tree: SourceTree | None, request: Request
-) -> list[Piece]:
-    """Diffs as they are; with a base and other forms among them, what the plan makes of the base."""
-    from auditor.patching.export import pieces_of
-
-    if base is None or all(patch.changes is not None for patch in found.patches):
-        return pieces_of(found)
-    from auditor.patching.export_plan import planned_pieces
-
-    assert tree is not None
-    return planned_pieces(found, tree, request.project)
-
-
-def _results(changes: tuple[object, ...], base: SourceTree) -> dict[str, bytes | None]:
-    from auditor.patching.exact import apply_exactly
-    from auditor.patching.model import FileChange
-
-    out: dict[str, bytes | None] = {}
-    for change in changes:
-        assert isinstance(change, FileChange)
-        before = base.read(change.old_path) if change.old_path is not None else None
-        out[change.path] = None if change.new_path is None else apply_exactly(change, before)
-    return out
 
 
 def _below(results: dict[str, bytes | None], roots: tuple[str, ...]) -> dict[str, bytes | None]:

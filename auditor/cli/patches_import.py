@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from auditor.cli.command import VerbCommand
-from auditor.cli.patches_base import FOLDER, base_options, base_tree, layout_of
-from auditor.cli.request import Request
+from auditor.cli.patches_base import FOLDER, base_options, layout_of
+from auditor.cli.request import DEFAULT_PROJECT
 from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     "import",
     cls=VerbCommand,
     example=(
-        "patches import docker/patches/*.patch --into mine --release 0.5.16",
-        "patches import Dockerfile --into mine --exclude 'test/*'",
-        "patches import overlay/ --into mine --path ../sglang --commit v0.5.16",
+        "patches import docker/patches/*.patch --into mine --base 0.5.16",
+        "patches import Dockerfile --into mine --exclude test/",
+        "patches import overlay/ --into mine --base v0.5.16 --clone ../sglang",
     ),
 )
 @click.argument("inputs", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="INPUT...")
@@ -39,8 +39,9 @@ if TYPE_CHECKING:
     help="Take patches that do this; written into the policy.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be taken; write nothing.")
+@click.option("--project", default=DEFAULT_PROJECT, hidden=True)
 @FOLDER
-@base_options
+@base_options("--base")
 def import_(
     inputs: tuple[Path, ...],
     name: str | None,
@@ -51,37 +52,40 @@ def import_(
     exclude: tuple[str, ...],
     allow: tuple[str, ...],
     dry_run: bool,
+    project: str,
     folder: str | None,
-    request: Request,
+    base: str | None,
+    clone: str | None,
 ) -> int:
     """How do I turn my diffs, overlays or scripts into patches? Nothing of them is run.
 
     INPUT is a diff, a mail or mailbox, a series file, a Dockerfile, a JSON list, a folder of numbered patches
-    or of whole files, or a script that replaces text. The tree options name the base that they were made on:
-    with it names are found in the tree, line ends are fitted, and each patch says whether it fits.
+    or of whole files, or a script that replaces text. --base names the tree that they were made on: with it
+    names are found in the tree, line ends are fitted, and each patch says whether it fits.
     Exit 1 if something was left out that was not excluded.
     """
+    from auditor.cli.patches_target import base_tree, profile_of
     from auditor.patching.incoming import Options
     from auditor.patching.incoming_read import read_inputs
     from auditor.patching.incoming_write import write_imported
     from auditor.patching.patchset import find_patchset
-    from auditor.profile import load_profile
 
     chosen = name or _name_of(inputs[0])
     if append:
         target = find_patchset(chosen, Path(folder) if folder else None)
     else:
         target = Path(folder or "patchsets") / chosen
-    options = Options(strip, exclude, allow, layout_of(request.project))
-    with base_tree(request) as base:
-        taken = read_inputs(inputs, base, options)
-        label = base.info().label if base else ""
+    profile = profile_of(project)
+    options = Options(strip, exclude, allow, layout_of(profile))
+    tree = base_tree(base, clone, profile) if base is not None else None
+    taken = read_inputs(inputs, tree, options)
+    label = tree.info().label if tree else ""
     if not dry_run:
         names = write_imported(
             target,
             taken.patches,
             title=title or f"Patches imported as {chosen}",
-            upstreams={request.project: (load_profile(request.project).url or "", versions)},
+            upstreams={project: (profile.url or "", versions)},
             allow=sorted(set(allow)),
             append=append,
         )

@@ -225,7 +225,7 @@ def _checked(path: str, place: str, raw: RawFile) -> str:
         return check_path(path, place)
     except UserError as error:
         if not raw.git and path.startswith("/"):
-            error.hints = ("patches import PATCH --commit REV", "patches import PATCH --strip NUMBER")
+            error.hints = ("patches import PATCH --base REV", "patches import PATCH --strip NUMBER")
         raise
 
 

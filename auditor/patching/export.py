@@ -14,13 +14,11 @@ from dataclasses import dataclass, replace
 
 from auditor.errors import UserError
 from auditor.patching.diffs import write_diff, write_patch
-from auditor.patching.exact import apply_exactly
 from auditor.patching.header import Header, with_header
 from auditor.patching.linediff import file_change
 from auditor.patching.model import ChangeSet, FileChange
 from auditor.patching.patchset import Patchset
 from auditor.trees.base import SourceTree
-from auditor.trees.overlay import OverlayTree
 
 
 @dataclass(frozen=True)
@@ -42,25 +40,9 @@ def pieces_of(patchset: Patchset) -> list[Piece]:
                 "P035",
                 f"{patch.name} is {what}: it becomes a diff only on a base",
                 place=patch.place,
-                hints=[
-                    f"patches export {patchset.name} --commit REV",
-                    f"patches export {patchset.name} --release VERSION",
-                ],
+                hints=[f"patches export {patchset.name} --onto REV"],
             )
         out.append(Piece(patch.name, patch.header, patch.changes))
-    return out
-
-
-def pieces_from_trees(
-    patchset: Patchset, steps: Sequence[tuple[str, SourceTree, SourceTree, Mapping[str, str]]]
-) -> list[Piece]:
-    """The patches as what they make of a base: (name, tree before, tree after, changed modes) of each."""
-    out = []
-    for name, before, after, modes in steps:
-        header = patchset.patch(name).header
-        changes = tuple(between(before, after, modes))
-        if changes:
-            out.append(Piece(name, header, with_header(header, ChangeSet(changes))))
     return out
 
 
@@ -77,7 +59,6 @@ def between(
             path,
             before.read(path) if path in old else None,
             after.read(path) if path in new else None,
-            mode=(modes or {}).get(path, ""),
         )
         if change is not None:
             out.append(change)
@@ -108,54 +89,29 @@ def quilt(pieces: Sequence[Piece]) -> dict[str, bytes]:
     return out
 
 
-def squashed(pieces: Sequence[Piece], base: SourceTree | None, name: str) -> tuple[FileChange, ...]:
-    """All patches as one set of changes.
-
-    Without a base only patches of different files can be put together. UserError P035 where two change one
-    file, or a patch does not fit the base exactly.
-    """
-    if base is None:
-        owner: dict[str, str] = {}
-        out: list[FileChange] = []
-        for piece in pieces:
-            for change in piece.changes.changes:
-                for path in {change.old_path, change.new_path} - {None}:
-                    first = owner.setdefault(path or "", piece.name)
-                    if first != piece.name:
-                        raise UserError(
-                            "P035",
-                            f"{first} and {piece.name} both change {path}: that is one diff only on a base",
-                            hints=[f"patches export {name} --squash --commit REV"],
-                        )
-                out.append(change)
-        return tuple(out)
-    tree = base
+def squashed(pieces: Sequence[Piece], name: str) -> tuple[FileChange, ...]:
+    """Patches of different files as one set of changes. UserError P035 where two change one file."""
+    owner: dict[str, str] = {}
+    out: list[FileChange] = []
     for piece in pieces:
-        tree = applied(piece, tree, name)
-    return tuple(_with_modes(between(base, tree), pieces))
+        for change in piece.changes.changes:
+            for path in {change.old_path, change.new_path} - {None}:
+                first = owner.setdefault(path or "", piece.name)
+                if first != piece.name:
+                    raise UserError(
+                        "P035",
+                        f"{first} and {piece.name} both change {path}: that is one diff only on a base",
+                        hints=[f"patches export {name} --squash --onto REV"],
+                    )
+            out.append(change)
+    return tuple(out)
 
 
-def applied(piece: Piece, tree: SourceTree, name: str) -> SourceTree:
-    """The tree after a patch that fits exactly. UserError P035 where it does not."""
-    after: dict[str, bytes | None] = {}
-    blobs = tree.blobs()
-    for change in piece.changes.changes:
-        old = change.old_path
-        before = tree.read(old) if old is not None and old in blobs else None
-        result = apply_exactly(change, before)
-        if result is None:
-            raise UserError(
-                "P035",
-                f"{piece.name} does not fit the base as it stands: {change.path}",
-                hints=[f"patches rebase {name} --onto REV"],
-            )
-        if change.new_path is None:
-            after[change.path] = None
-            continue
-        after[change.new_path] = result
-        if old is not None and old != change.new_path and not change.copied:
-            after.setdefault(old, None)
-    return OverlayTree(tree, after)
+def squashed_between(
+    before: SourceTree, after: SourceTree, pieces: Sequence[Piece]
+) -> tuple[FileChange, ...]:
+    """All that the patches make of a base as one set of changes."""
+    return tuple(_with_modes(between(before, after), pieces))
 
 
 def _with_modes(changes: Sequence[FileChange], pieces: Sequence[Piece]) -> list[FileChange]:
@@ -169,7 +125,9 @@ def _with_modes(changes: Sequence[FileChange], pieces: Sequence[Piece]) -> list[
     out = []
     for change in changes:
         old, new = modes.get(change.path, ("", ""))
-        out.append(replace(change, old_mode="" if change.old_path is None else old, new_mode=new))
+        if change.new_path is not None:
+            change = replace(change, old_mode="" if change.old_path is None else old, new_mode=new)
+        out.append(change)
     return out
 
 

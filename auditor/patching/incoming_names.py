@@ -264,6 +264,6 @@ def _unclear(files: Sequence[RawFile], why: str, label: str) -> UserError:
         place=f"{label}:{files[0].line}" if files else label,
         hints=[
             "patches import PATCH --strip NUMBER",
-            "patches import PATCH --commit REV (the tree it was made on)",
+            "patches import PATCH --base REV (the tree it was made on)",
         ],
     )

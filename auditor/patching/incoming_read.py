@@ -159,8 +159,7 @@ def _needs_base(label: str, what: str) -> UserError:
         f"{what} becomes a patch only against the tree that it was made for",
         place=label,
         hints=[
-            "patches import INPUT --into NAME --commit REV",
-            "patches import INPUT --into NAME --release VERSION",
+            "patches import INPUT --into NAME --base REV",
         ],
     )
 

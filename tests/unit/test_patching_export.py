@@ -85,7 +85,7 @@ def test_quilt(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
         ("Upstream-Status", "Pending"),
     )
     # Reading it in again gives the same stack.
-    words = ["import", "debian/patches", "--into", "again", "--path", "base"]
+    words = ["import", "debian/patches", "--into", "again", "--base", "base"]
     assert run(groups.patches, "patches", words) == 0
     capsys.readouterr()
     assert run(groups.patches, "patches", ["diff", "mine", "again", "--exit-code"]) in (0, 1)
@@ -95,27 +95,48 @@ def test_quilt(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_squash(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(groups.patches, "patches", ["export", "mine", "--squash"]) == 2
     assert "P035" in capsys.readouterr().err
-    out = exported(capsys, "--squash", "--path", "base")
+    out = exported(capsys, "--squash", "--onto", "base")
     (change,) = parse_patch(out.encode()).changes
     assert len(change.old_blob) == len(change.new_blob) == 40
     root = checkout(work)
     git(root, "apply", data=out.encode())
     assert {k: v for k, v in files_below(root).items() if not k.startswith(".git/")} == wanted(work)
-    installed = exported(capsys, "--squash", "--path", "base", "--installed-layout")
+    installed = exported(capsys, "--squash", "--onto", "base", "--installed-layout")
     assert parse_patch(installed.encode()).changes[0].path == "sglang/srt/layers/pick.py"
 
 
 def test_a_patch_that_does_not_fit_is_no_export(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = work / "base" / "python" / "sglang" / "srt" / "layers" / "pick.py"
     file.write_bytes(file.read_bytes().replace(b"64", b"65"))
-    assert run(groups.patches, "patches", ["export", "mine", "--squash", "--path", "base"]) == 2
-    assert "limit does not fit the base as it stands" in capsys.readouterr().err
+    assert run(groups.patches, "patches", ["export", "mine", "--squash", "--onto", "base"]) == 3
+    assert "error[P035]: limit does not go onto base" in capsys.readouterr().err
+
+
+def test_onto_another_tree_the_patches_are_those_of_that_tree(
+    work: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = work / "base" / "python" / "sglang" / "srt" / "layers" / "pick.py"
+    text = file.read_bytes().replace(b"kernel a card gets.", b"kernel a card gets.\n\nMore words.")
+    file.write_bytes(text.replace(b"64 if", b"96 if"))
+    assert (
+        run(groups.patches, "patches", ["export", "mine", "--quilt", "--output", "out", "--onto", "base"])
+        == 0
+    )
+    said = capsys.readouterr()
+    assert "note: limit: upstream" in said.err
+    found = files_below(work / "out")
+    assert found["series"] == b"family.patch\nsibling.patch\n"
+    root = checkout(work)
+    for name in ("family", "sibling"):
+        git(root, "apply", "--unidiff-zero", data=found[f"{name}.patch"])
+    assert b"card.major in (10, 11, 12)" in (root / "python/sglang/srt/layers/pick.py").read_bytes()
+    assert b"@@ -4,7 +4,7 @@" in found["family.patch"]
 
 
 @pytest.mark.parametrize("with_base", [False, True])
 def test_the_dockerfile_stanza_runs(work: Path, capsys: pytest.CaptureFixture[str], with_base: bool) -> None:
     """Its RUN line as a shell runs it, with the copied files where COPY puts them."""
-    base = ["--path", "base"] if with_base else []
+    base = ["--onto", "base"] if with_base else []
     image = work / "image"
     words = ["--dockerfile", "--output", "docker/mine", "--into", f"{image}", *base]
     exported(capsys, *words)

@@ -34,7 +34,7 @@ def prepared(name: str, folder: Path) -> list[str]:
     else:
         shutil.copytree(base, folder / "base")
     if "--no-base" not in words:
-        words += ["--path", "base"]
+        words += ["--base", "base"]
     words = [word for word in words if word not in ("--no-base", "--installed-base")]
     return ["import", *words, "--into", "mine"]
 
@@ -123,5 +123,5 @@ def test_nothing_of_a_script_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     prepared("script", tmp_path)
     evil = 'open("ran", "w").write("x")\nimport os\nos.system("touch ran")\n'
     (tmp_path / "evil.py").write_text(evil)
-    assert run(groups.patches, "patches", ["import", "evil.py", "--into", "mine", "--path", "base"]) == 2
+    assert run(groups.patches, "patches", ["import", "evil.py", "--into", "mine", "--base", "base"]) == 2
     assert not (tmp_path / "ran").exists()
