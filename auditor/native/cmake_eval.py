@@ -23,6 +23,8 @@ from auditor.native.cmake_values import FALSE, TRUE, Item, Truth, Value, merged,
 STEPS = 60_000
 #: Items that one variable holds at most.
 MAX_ITEMS = 20_000
+#: Characters of one value; longer ones are not known.
+MAX_TEXT = 200_000
 DEPTH = 40
 #: How the top of the tree is called in values: no relative path starts with it.
 TOP = "/\x00"
@@ -362,7 +364,8 @@ class Evaluator:
                     out += [item._replace(text=part) for part in item.text.split(";") if part]
                 elif item.text or arg.kind == "quoted":
                     out.append(item)
-        return out
+        self.steps += len(out) // 16
+        return out[:MAX_ITEMS]
 
     def plain(self, arg: Arg) -> tuple[str | None, tuple[str, ...]]:
         """One argument as one string, or None with reasons."""
@@ -435,12 +438,16 @@ def _unescaped(text: str) -> str:
 
 
 def _plus(item: Item, text: str) -> Item:
+    if len(item.text) + len(text) > MAX_TEXT:
+        return item._replace(open=merged(item.open, ("a value that is too long",)))
     return item._replace(text=item.text + _unescaped(text)) if text else item
 
 
 def _glue(head: Item, item: Item) -> Item:
     if not head.text:
         return item
+    if len(head.text) + len(item.text) > MAX_TEXT:
+        return head._replace(open=merged(head.open, ("a value that is too long",)))
     return item._replace(text=head.text + item.text, open=merged(head.open, item.open))
 
 
@@ -586,9 +593,8 @@ def _include(run: Evaluator, command: Command, args: list[Item]) -> None:
     if path is not None and path in run.paths:
         run._file(path)
     elif args[0].text.startswith(TOP) or "/" in args[0].text:
-        run.problem(
-            command.line, f"includes a file that is not in this tree: {args[0].text.removeprefix(TOP)}"
-        )
+        name = args[0].text.removeprefix(TOP).lstrip("/")
+        run.problem(command.line, f"includes a file that is not in this tree: {name}")
 
 
 def _add_subdirectory(run: Evaluator, command: Command, args: list[Item]) -> None:

@@ -103,13 +103,18 @@ class Guards:
     def _defined(self, definition: Definition, target: Target, loaded: Built | None) -> Found:
         facts = self.program.facts(definition)
         start = (Step(f"{definition.name} is defined", definition.path, definition.line),)
+        if not definition.whole:
+            return Found("unknown", f"the body of {definition.name} has no end", start)
         if not _works(facts):
             foreign = self.program.unresolved(definition)
             if foreign:
                 reason = f"what it calls is not in this tree: {', '.join(foreign[:3])}"
                 return Found("unknown", reason, start, open=reason)
             if not facts.asks:
-                return Found("runs", "it launches no kernel of this library", start, host_only=True)
+                ends = Runner(self.program, target).run(definition)
+                verdict = self._judged(ends, facts, target, loaded)
+                host = verdict.outcome == "runs"
+                return Found(verdict.outcome, verdict.reason, (*start, *verdict.proof), host_only=host)
         if facts.asks:
             ends = Runner(self.program, target).run(definition)
         else:

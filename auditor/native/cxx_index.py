@@ -54,6 +54,7 @@ class Definition(NamedTuple):
     owner: str = ""  # struct or class, or the qualifier before the name
     template: bool = False
     head: str = ""  # what stands before the name: __global__ and the like
+    whole: bool = True  # whether the body has its closing brace
 
 
 @dataclass
@@ -123,7 +124,8 @@ def _find(source: Source) -> None:
                 braces.append((here, kind, name))
                 parens.clear()
                 continue
-            at = close = _closed(code, here)
+            end = _closed(code, here)
+            at = close = len(code) if end < 0 else end
             if not any(kind == "type" for _at, kind, _name in braces):
                 source.spans.append((here, close))
             if kind == "function":
@@ -132,7 +134,7 @@ def _find(source: Source) -> None:
                 owner = owner or qualifier.rpartition("::")[2]
                 line = source.line(params)
                 definition = Definition(
-                    short, path, line, params, here, close - 1, owner, "template" in head, head
+                    short, path, line, params, here, close - 1, owner, "template" in head, head, end >= 0
                 )
                 source.functions.setdefault(short, []).append(definition)
         elif char == "}":
@@ -146,7 +148,7 @@ def _find(source: Source) -> None:
 
 
 def _closed(code: str, at: int) -> int:
-    """The offset behind the brace that closes the one at ``at``; the end of the text without one."""
+    """The offset behind the brace that closes the one at ``at``; -1 without one."""
     depth = 0
     for match in _BRACES.finditer(code, at):
         if match[0] == "{":
@@ -155,7 +157,7 @@ def _closed(code: str, at: int) -> int:
             depth -= 1
             if depth == 0:
                 return match.end()
-    return len(code)
+    return -1
 
 
 def _opened(code: str, at: int, pairs: dict[int, int]) -> tuple[str, str, int, str]:

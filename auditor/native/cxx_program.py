@@ -23,7 +23,7 @@ DEPTH = 14
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _LAUNCH = re.compile(r"<<<|\b(?:cudaLaunch\w*Kernel\w*|cuLaunchKernel\w*|hipLaunchKernelGGL)\b")
 #: How CUDA and PyTorch are asked which GPU this is.
-_ROOT = re.compile(
+ASKING = re.compile(
     r"ComputeCapabilityM(?:ajor|inor)|COMPUTE_CAPABILITY_M(?:AJOR|INOR)|cudaGetDeviceProperties|cuDeviceComputeCapability"
     r"|getCurrentDeviceProperties|getDeviceProperties|cudaDevAttrMaxSharedMemoryPerBlockOptin"
 )
@@ -93,7 +93,7 @@ class CxxProgram:
         self._facts: dict[tuple[str, int], Facts] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._declared: dict[str, frozenset[str]] = {}
-        self.seen: dict[tuple[str, int, int, int], tuple[frozenset[str], Facts]] = {}
+        self.seen: dict[tuple[str, int, int, int], tuple[frozenset[str], Facts, bool]] = {}
         self._blocks: dict[tuple[str, int], Any] = {}
         self._open: dict[Definition, list[str]] = {}
         self._included: dict[str, list[str]] = {}
@@ -190,7 +190,7 @@ class CxxProgram:
         for match in self._tag.finditer(text):
             there = line + text.count("\n", 0, match.start())
             facts = facts.plus(Facts(tags=frozenset([(match[1], path, there)])))
-        if _ROOT.search(text) and _ASKS.search(text):
+        if ASKING.search(text) and _ASKS.search(text):
             facts = facts.plus(Facts(asks=True))
         if _ADAPTER.search(text):
             facts = facts.plus(Facts(outside=True))

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from auditor.arch import Target
 from auditor.native.cxx_index import Definition
 from auditor.native.cxx_parse import named, text
-from auditor.native.cxx_program import NOTHING, CxxProgram, Facts
+from auditor.native.cxx_program import ASKING, NOTHING, CxxProgram, Facts
 from auditor.native.model import Step
 
 MAX_PATHS = 24
@@ -377,20 +377,21 @@ class _Body:
         if node is not None:
             path.facts = path.facts.plus(self.seen(node)[1])
 
-    def seen(self, node: Any) -> tuple[frozenset[str], Facts]:
-        """The words of a piece of code and what it reaches; the same for every target, so kept."""
+    def seen(self, node: Any) -> tuple[frozenset[str], Facts, bool]:
+        """The words of a piece of code, what it reaches, whether it asks the device; kept for all."""
         key = (self.definition.path, self.definition.open, node.start_byte, node.end_byte)
         kept = self.program.seen.get(key)
         if kept is None:
             shown = text(node)
             facts = self.program.text_facts(shown, self.definition.path, self.line(node))
-            kept = self.program.seen[key] = frozenset(_WORD.findall(shown)), facts
+            asks = ASKING.search(shown) is not None
+            kept = self.program.seen[key] = frozenset(_WORD.findall(shown)), facts, asks
         return kept
 
     def inert(self, node: Any, path: Path) -> bool:
         """Whether nothing in a piece of code is known or asks for the capability."""
-        words, facts = self.seen(node)
-        if facts.asks or not words.isdisjoint(_TELLING):
+        words, facts, asks = self.seen(node)
+        if facts.asks or not words.isdisjoint(_TELLING) or asks:
             return False
         env = path.env
         return not any(env[word].known or env[word].arch for word in words if word in env)
