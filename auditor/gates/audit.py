@@ -14,7 +14,7 @@ from auditor.arch import load_targets, parse_targets
 from auditor.errors import UserError
 from auditor.gates.cache import Record, tool_digest, tree_facts
 from auditor.gates.discover import Collector, finish, predicates
-from auditor.gates.model import Finding, Gate, Problem, Report
+from auditor.gates.model import Finding, Gate, Predicate, Problem, Report
 from auditor.profile import Profile, load_profile
 from auditor.program.program import Program
 from auditor.program.watch import Watched
@@ -138,6 +138,7 @@ def audit(
     found = list(generic_findings(gates, chosen))
     found += query_findings(record.tree if record is not None else tree, options, profile, program, gates)
     listed = predicates(program, collector, gates)
+    found += dependency_findings(record.tree if record is not None else tree, options, profile, listed)
     found = native_findings(tree, options, profile, program, found, record)
     problems += [Problem(path, line, message) for path, (line, message) in program.problems.items()]
     info = tree.info()
@@ -209,6 +210,17 @@ def query_findings(
             profile=profile,
         )
     )
+
+
+def dependency_findings(
+    tree: SourceTree, options: AuditOptions, profile: Profile, listed: tuple[Predicate, ...]
+) -> list[Finding]:
+    """Guards whose reason may have gone with the versions that the tree pins; none without queries."""
+    if options.queries == ():
+        return []
+    from auditor.native.packages import stale_findings
+
+    return stale_findings(tree, profile, listed, options.targets)
 
 
 def native_findings(

@@ -24,6 +24,7 @@ from auditor.native.cxx_ops import MARK, Registration, registrations
 from auditor.native.cxx_program import CxxProgram
 from auditor.native.cxx_text import prepare
 from auditor.native.model import OUTCOMES, Availability, Built, Cell, Library, Row, Step
+from auditor.native.packages import package_records
 from auditor.native.registry_python import python_rows, python_side
 from auditor.native.source import SUFFIXES, NativeSource, Part, native_sources
 from auditor.native.source_loader import Pick, picks, same_name
@@ -143,7 +144,7 @@ def assembled(world: World, libraries: tuple[Library, ...], rows: tuple[Row, ...
         libraries=libraries,
         rows=tuple(order),
         sites=(),
-        packages=(),
+        packages=package_records(world.tree, world.profile, world.targets),
         problems=_in_order(world.problems),
         stats=counts(tuple(order)),
         unread=_in_order(world.unread),

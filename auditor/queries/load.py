@@ -1,7 +1,7 @@
 """Reads query files from a folder, strictly, and refuses what the engine could not run.
 
 An id is the path below the folder without ``.yaml``. Folders and files whose name begins with ``_`` or ``.``,
-and ``profiles/`` (what is specific to the audited project, read elsewhere), hold no queries.
+``profiles/`` (what is specific to the audited project), ``dependencies/`` and ``triton/`` hold no queries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from auditor.errors import UserError
 from auditor.queries.checks import Problem, check
 from auditor.queries.model import Query
 
-_NOT_QUERIES = frozenset({"profiles"})
+_NOT_QUERIES = frozenset({"profiles", "dependencies", "triton"})
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ def render(
             writer.whole(row)
     else:
         writer.libraries()
+        writer.packages()
         writer.table()
     writer.problems()
     if not quiet and not one:
@@ -86,6 +87,7 @@ def render(
 
 def _paths(found: Availability) -> set[str]:
     out = {library.path for library in found.libraries} | {row.path for row in found.rows}
+    out |= {package.path for package in found.packages}
     for row in found.rows:
         out |= {step.path for cell in row.cells.values() for step in cell.proof if step.path}
     return out
@@ -122,6 +124,17 @@ class _Writer:
             place = self.places.text(library.path, library.line)
             self.page.paragraph(f"{text}  {place}", indent=_NAME, head=f"{clean(library.output)}  ")
         self.page.blank()
+
+    def packages(self) -> None:
+        """Dependencies of whose pinned version something is known."""
+        told = [package for package in self.found.packages if package.facts or self.verbose]
+        for package in told:
+            place = self.places.text(package.path, package.line)
+            self.page.paragraph(f"{package.pinned}  {place}", indent=_NAME, head=f"{clean(package.name)}  ")
+            for fact in package.facts:
+                self.page.paragraph(clean(fact), indent=4)
+        if told:
+            self.page.blank()
 
     def table(self) -> None:
         found = self.found
