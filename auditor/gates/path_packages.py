@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 
+from auditor.gates.cache import matching_paths
 from auditor.gates.model import Gate
 from auditor.gates.path_model import Pin, Place
 from auditor.profile import Profile
@@ -51,7 +51,7 @@ def requirements(tree: SourceTree, profile: Profile, root: str) -> list[Requirem
     if start is None:
         return []
     out: list[Requirement] = []
-    for path in _metadata(tree.blobs(), start.metadata, root):
+    for path in _metadata(tree, start.metadata, root):
         text = tree.read(path).decode("utf-8", "replace").replace("\r\n", "\n")
         found = toml_requirements(text, path) if path.endswith(".toml") else header_requirements(text, path)
         out += found
@@ -60,14 +60,17 @@ def requirements(tree: SourceTree, profile: Profile, root: str) -> list[Requirem
     return out
 
 
-def _metadata(paths: Mapping[str, str], patterns: Iterable[str], root: str) -> Iterator[str]:
+def _metadata(tree: SourceTree, patterns: Iterable[str], root: str) -> Iterator[str]:
+    paths = tree.blobs()
     for pattern in patterns:
         base = f"{root}/{pattern}" if root else pattern
         if base in paths:
             yield base
         elif any(c in pattern for c in "*?"):
-            depth = base.count("/")
-            yield from (p for p in sorted(paths) if p.count("/") == depth and fnmatch.fnmatchcase(p, base))
+            # asked as a question, where somebody notes what is asked: other files of the tree do not matter
+            wanted = "".join({"*": "[^/]*", "?": "[^/]"}.get(c) or re.escape(c) for c in base)
+            ask = getattr(tree, "matching_paths", None)
+            yield from ask(wanted) if ask is not None else matching_paths(paths, wanted)
 
 
 def header_requirements(text: str, path: str) -> list[Requirement]:
