@@ -45,6 +45,7 @@ class KernelOptions(msgspec.Struct, frozen=True):
     assumptions: dict[str, str] = {}
     project: str = "sglang"
     profile: Profile | None = None
+    declared: bool = True  # kernels of the Python side too: compiled at run time, registered, Triton
 
 
 @dataclass
@@ -99,7 +100,7 @@ def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | 
     libraries = tuple(library for source in sources for library in source.libraries)
     if compiled is not None:
         rows = list(merged_rows(world, rows, compiled, libraries))
-    side = python_side(tree, world.profile)
+    side = python_side(tree, world.profile) if options.declared else None
     if side is not None:
         more, problems = python_rows(side, world.profile, world.targets, world.cuda, rows)
         rows += more

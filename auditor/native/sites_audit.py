@@ -63,7 +63,9 @@ def rows_of(
             except msgspec.DecodeError:
                 pass
     try:
-        found = availability(tree, KernelOptions(tuple(load_targets()), given, profile.name, profile))
+        found = availability(
+            tree, KernelOptions(tuple(load_targets()), given, profile.name, profile, declared=False)
+        )
     except UserError as error:
         if error.code == "N001":
             return Kept((), ())
