@@ -113,6 +113,8 @@ def library_of(facts: ObjectFacts, name: str = "") -> Library:
         if count < units:
             because.append(f"which of its {units} parts is asked: {count} have it")
         built.append(Built(what, arch, "unknown" if because else "true", tuple(because)))
+    if facts.partial:
+        built.append(Built("cubin", "", "unknown", ("what could not be read of it",)))
     return Library(
         name or _stem(facts.path),
         output_of(facts.path),
@@ -168,7 +170,7 @@ def object_cell(facts: ObjectFacts, target: Target) -> Cell:
     """What a target gets from one object: it runs if every part of the object has an image for it."""
     name = _stem(facts.path)
     proof = (Step(f"{name}: {architectures(facts)}", facts.path),)
-    if any(message.startswith("truncated") or "not read" in message for message in facts.problems):
+    if facts.partial:
         return Cell("unknown", f"{name}: not all of it could be read", proof)
     if not facts.units:
         return Cell("unknown", f"{name}: no device code in it", proof)

@@ -16,6 +16,7 @@ from auditor.native.stream import Forward
 
 MAGIC = b"\x50\xed\x55\xba"
 _REGION = struct.Struct("<4sHHQ")
+HEADER = _REGION.size
 _IMAGE = struct.Struct("<HHIQIIHHIIIQQQ")
 #: Image kinds. LTO IR is compiled when it is linked, never loaded.
 KINDS = {1: "ptx", 2: "cubin", 8: "lto"}
@@ -28,6 +29,7 @@ EMPTY_PTX = 72
 #: What no honest object holds.
 MAX_REGIONS = 200_000
 MAX_IMAGES = 1_000_000
+MAX_WRONG = 10_000
 #: The largest image header that is believed, bytes (options of the compiler may stand in it).
 _MAX_HEADER = 1 << 16
 
@@ -61,28 +63,42 @@ class Regions:
     found: list[Region] = field(default_factory=list)
     images: int = 0
     wrong: list[tuple[int, str]] = field(default_factory=list)
+    magics: int = 0  # that begin none
 
     def full(self) -> bool:
-        return len(self.found) >= MAX_REGIONS or self.images >= MAX_IMAGES
+        """Whether there is more than any library has, so that no more is read."""
+        return (
+            len(self.found) >= MAX_REGIONS
+            or self.images >= MAX_IMAGES
+            or self.magics >= MAX_IMAGES
+            or len(self.wrong) >= MAX_WRONG
+        )
 
 
-def read_region(ahead: Forward, into: Regions) -> bool:
-    """Reads the fat binary whose magic lies ahead. False, and nothing passed, where there is none."""
-    if not ahead.need(_REGION.size):
-        return False
-    _, version, header, size = _REGION.unpack_from(ahead.buf, ahead.at)
-    start = ahead.offset
-    # The four bytes also occur in code that compares with them: a header follows only in the real thing.
+def is_region(data: bytes, at: int, offset: int, into: Regions) -> bool:
+    """Whether the magic in ``data[at:]``, at ``offset`` in the file, begins a fat binary that can be read.
+
+    The four bytes also occur in code that compares with them: a header follows only in the real thing.
+    """
+    _, version, header, size = _REGION.unpack_from(data, at)
     if not (1 <= version <= 16 and 16 <= header <= 256 and 0 < size < 1 << 40):
+        into.magics += 1
         return False
-    if version != 1 or header != 16:
-        if start % 8 == 0:
-            into.wrong.append((start, f"a fat binary of version {version}, which is not known"))
-        return False
+    if version == 1 and header == HEADER:
+        return True
+    into.magics += 1
+    if offset % 8 == 0:
+        into.wrong.append((offset, f"a fat binary of version {version}, which is not known"))
+    return False
+
+
+def read_region(ahead: Forward, into: Regions) -> None:
+    """Reads and passes the fat binary that begins ahead."""
+    start = ahead.offset
+    size = _REGION.unpack_from(ahead.buf, ahead.at)[3]
     images: list[Image] = []
-    for _ in ahead.passed(header):
-        pass
-    end = start + header + size
+    _pass(ahead, HEADER)
+    end = start + HEADER + size
     trouble = ""
     while ahead.offset < end and not trouble:
         trouble = _read_image(ahead, end, images)
@@ -92,7 +108,6 @@ def read_region(ahead: Forward, into: Regions) -> bool:
     if trouble:
         into.wrong.append((start, trouble))
     into.found.append(Region(start, tuple(images)))
-    return True
 
 
 def _read_image(ahead: Forward, end: int, images: list[Image]) -> str:

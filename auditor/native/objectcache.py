@@ -11,7 +11,7 @@ from auditor.native.fatbin import Image
 from auditor.native.objects import ObjectFacts
 
 #: Changes whenever what is read from an object changes.
-VERSION = 1
+VERSION = 2
 
 
 class _Stored(msgspec.Struct, array_like=True):
@@ -25,6 +25,7 @@ class _Stored(msgspec.Struct, array_like=True):
     schemas: dict[str, str]
     names: list[str]
     problems: list[str]
+    partial: bool
 
 
 def encode(objects: Mapping[str, ObjectFacts]) -> bytes:
@@ -50,6 +51,7 @@ def decode(data: bytes) -> dict[str, ObjectFacts] | None:
             one.schemas,
             set(one.names),
             one.problems,
+            one.partial,
         )
         for one in stored
     }
@@ -67,4 +69,5 @@ def _stored(facts: ObjectFacts) -> _Stored:
         dict(sorted(facts.schemas.items())),
         sorted(facts.names),
         facts.problems,
+        facts.partial,
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from auditor.native.elf import ElfHead, Section, elf_head, elf_sections, file_format, loaded_end
-from auditor.native.fatbin import MAGIC, Image, Region, Regions, read_region
+from auditor.native.fatbin import HEADER, MAGIC, Image, Region, Regions, is_region, read_region
 from auditor.native.stream import Forward
 from auditor.native.strings import Strings
 
@@ -32,6 +32,7 @@ class ObjectFacts:
     schemas: dict[str, str] = field(default_factory=dict)  # schema -> operator's name
     names: set[str] = field(default_factory=set)  # those of the wanted names that are among its strings
     problems: list[str] = field(default_factory=list)
+    partial: bool = False  # device code may be in it that could not be read
 
     def images(self) -> Counter[Image]:
         """How many fat binaries hold each image."""
@@ -63,6 +64,7 @@ def read_object(path: str, chunks: Iterable[bytes], wanted: frozenset[str] = fro
             "more strings look like operator schemas than any library has: the rest is not read"
         )
     facts.problems += [f"{message} (at byte {at})" for at, message in regions.wrong[:20]]
+    facts.partial = bool(regions.wrong)
     if len(regions.wrong) > 20:
         facts.problems.append(f"{len(regions.wrong) - 20} more fat binaries could not be read")
     if facts.format == "other":
@@ -78,27 +80,30 @@ def read_object(path: str, chunks: Iterable[bytes], wanted: frozenset[str] = fro
 
 def _walk(ahead: Forward, strings: Strings) -> Regions:
     regions = Regions()
-    keep = len(MAGIC) - 1
+    look = ahead.at  # from here on a magic is looked for; what lies before has not been fed yet
     while True:
-        at = -1 if regions.full() else ahead.buf.find(MAGIC, ahead.at)
-        if at >= 0:
-            strings.feed(ahead.buf[ahead.at : at])
-            ahead.at = at
-            if read_region(ahead, regions):
+        at = -1 if regions.full() else ahead.buf.find(MAGIC, look)
+        if at >= 0 and len(ahead.buf) - at >= HEADER:
+            if is_region(ahead.buf, at, ahead.base + at, regions):
+                strings.feed(ahead.buf[ahead.at : at])
                 strings.gap()
+                ahead.at = at
+                read_region(ahead, regions)
+                look = ahead.at
             else:
-                strings.feed(ahead.buf[ahead.at : ahead.at + len(MAGIC)])
-                ahead.at += len(MAGIC)
+                look = at + len(MAGIC)
             continue
-        until = max(ahead.at, len(ahead.buf) - keep)
+        # What may be the start of a header stays, so that it is seen whole with the next piece.
+        until = max(ahead.at, at if at >= 0 else len(ahead.buf) - len(MAGIC) + 1)
         strings.feed(ahead.buf[ahead.at : until])
         ahead.at = until
         if not ahead.more():
             break
+        look = ahead.at
     strings.feed(ahead.buf[ahead.at :])
     strings.gap()
     if regions.full():
-        regions.wrong.append((ahead.size, "more fat binaries than any library has: the rest is not read"))
+        regions.wrong.insert(0, (ahead.size, "more fat binaries than any library has: the rest is not read"))
     return regions
 
 
@@ -107,6 +112,7 @@ def _sections(head: ElfHead | None, start: bytes, ahead: Forward, facts: ObjectF
         return None
     end = max(head.section_end if head.section_at else 0, loaded_end(head, start))
     if end > ahead.size:
+        facts.partial = True
         facts.problems.append(
             f"truncated: its header speaks of {end} bytes, and there are {ahead.size}; "
             "what was built into the rest is not known"

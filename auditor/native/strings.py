@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 
 #: Longer strings are no schemas, bytes.
 LONGEST = 1 << 13
-#: More candidates than this are not looked at.
+#: More candidates than this, or more bytes of them, are not looked at.
 MOST = 100_000
+MOST_BYTES = 16 << 20
 _ARROW = re.compile(rb"\)\s*->")
 _HEAD = re.compile(r"((?:[A-Za-z_]\w*::)?[A-Za-z_]\w*)(?:\.\w+)?\(")
 _ALIAS = r"(?:\([a-z!| *>-]+\)|!)?"  # Tensor(a!), Tensor!
@@ -22,7 +23,6 @@ _ARGUMENT = re.compile(rf"\*|{_TYPE} [A-Za-z_]\w*(?: ?= ?.+)?")
 _RETURN = re.compile(rf"{_TYPE}(?: [A-Za-z_]\w*)?")
 _BLANKS = re.compile(r"\s+")
 _GIVES = re.compile(r" ?-> ?")
-_NAME = re.compile(rb"\0([A-Za-z_]\w{1,120})(?=\0)")
 
 
 def tidy(text: str) -> str:
@@ -78,6 +78,10 @@ class Strings:
     full: bool = False
     _carry: bytes = b""
     _seen: int = 0
+    _bytes: int = 0
+
+    def __post_init__(self) -> None:
+        self._wanted = frozenset(name.encode() for name in self.wanted)
 
     def feed(self, piece: bytes) -> None:
         """Bytes that follow what was fed before."""
@@ -98,17 +102,17 @@ class Strings:
         while match and not self.full:
             at = match.start()
             self._seen += 1
-            self.full = self._seen >= MOST
+            self.full = self._seen >= MOST or self._bytes >= MOST_BYTES
             start = data.rfind(b"\0", max(0, at - LONGEST), at)
             end = data.find(b"\0", at, at + LONGEST)
             if start >= 0 and end >= 0:
+                self._bytes += end - start
                 self._add(data[start + 1 : end])
             match = _ARROW.search(data, max(end, at + 1), last)
         if self.wanted:
-            for found in _NAME.finditer(data, 0, last + 1):
-                name = found[1].decode("ascii")
-                if name in self.wanted:
-                    self.names.add(name)
+            first = data.find(b"\0") + 1
+            found = self._wanted.intersection(data[first:last].split(b"\0"))
+            self.names |= {name.decode() for name in found}
 
     def _add(self, raw: bytes) -> None:
         try:

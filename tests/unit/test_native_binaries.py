@@ -169,12 +169,14 @@ def test_the_magic_in_code_is_no_fat_binary() -> None:
 
 
 def test_a_fat_binary_of_a_later_version_is_not_passed_over() -> None:
-    data = shared_object(region(image("120a"), version=2))
+    data = shared_object(region(image("120a"), version=2), region(image("90a")))
     facts = read(data)
     assert facts.problems == [
         f"a fat binary of version 2, which is not known (at byte {data.find(region()[:4])})"
     ]
-    assert outcomes(facts, "sm_120") == {"sm_120": "unknown"}
+    assert architectures(facts) == "90a"
+    assert outcomes(facts, "sm_90", "sm_120") == {"sm_90": "unknown", "sm_120": "unknown"}
+    assert [b.arch for b in library_of(facts).built if b.when == "unknown"] == [""]
 
 
 @pytest.mark.parametrize("machine, name", [(62, "x86_64"), (183, "aarch64"), (9999, "machine 9999")])
@@ -244,6 +246,27 @@ def test_no_bytes_end_in_an_error(data: st.DataObject) -> None:
 def test_noise_around_magics(front: bytes, parts: list[bytes]) -> None:
     facts = read(front + b"".join(b"\x50\xed\x55\xba\x01\x00\x10\x00" + part for part in parts))
     library_of(facts)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        region(image("90", payload=b"")),
+        b"\x50\xed\x55\xba",
+        region(version=2, size=8),
+        b"f(" + b"Tensor a, " * 300 + b"int b) -> ()\0",
+        b"f" + b"(" * 4000 + b") -> ()\0",
+    ],
+)
+def test_hostile_repetition_ends(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that costs more than passing over it is counted, and stops being looked at."""
+    monkeypatch.setattr("auditor.native.fatbin.MAX_IMAGES", 300)
+    monkeypatch.setattr("auditor.native.fatbin.MAX_WRONG", 300)
+    monkeypatch.setattr("auditor.native.strings.MOST_BYTES", 30_000)
+    facts = read(unit * (2_000_000 // len(unit)))
+    assert any("the rest is not read" in problem for problem in facts.problems)
+    assert len(facts.problems) < 30
+    assert outcomes(facts, "sm_90") == {"sm_90": "unknown"}
 
 
 def test_a_large_object_is_never_held() -> None:
