@@ -162,6 +162,11 @@ def counts(rows: tuple[Row, ...]) -> dict[str, int]:
     out = {"rows": len(rows), "cells": len(cells), "decided": sum(outcome != "unknown" for outcome in cells)}
     for outcome in OUTCOMES:
         out[f"cells {outcome}"] = cells.count(outcome)
+    for kind in sorted({row.kind for row in rows}):
+        told = [cell.outcome for row in rows if row.kind == kind for cell in row.cells.values()]
+        out[f"{kind} rows"] = sum(row.kind == kind for row in rows)
+        out[f"{kind} cells"] = len(told)
+        out[f"{kind} decided"] = sum(outcome != "unknown" for outcome in told)
     return out
 
 

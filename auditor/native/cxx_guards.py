@@ -127,8 +127,8 @@ class Guards:
         if doubts:
             return _Verdict("unknown", "; ".join(doubts[:3]), ())
         working = [end for end in ends if end.kind == "return" and _works(end.path.facts)]
-        raising = [end for end in ends if end.kind == "raise" and (end.by_arch or not working)]
         returning = [end for end in ends if end.kind == "return"]
+        raising = [end for end in ends if end.kind == "raise" and (end.by_arch or not returning)]
         if not working:
             if raising:
                 end = max(raising, key=lambda one: one.by_arch)

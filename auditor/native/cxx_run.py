@@ -74,6 +74,7 @@ class Path:
     missed: tuple[Step, ...] = ()  # tests of the capability that left this target out
     taken: tuple[Step, ...] = ()  # those that let it in
     doubt: tuple[str, ...] = ()
+    aside: bool = False  # within a branch that something else than the capability chooses
 
     def copy(self) -> Path:
         """The same with variables of its own."""
@@ -291,9 +292,14 @@ class _Body:
             if value.arch:
                 why = f"{shown} ({self.definition.path}:{self.line(node)}) depends on the capability and more"
                 path.doubt = tuple(dict.fromkeys((*path.doubt, why)))
+            before = path.aside
             other = path.copy()
-            out += self.statement(consequence, [path]) if consequence is not None else [path]
-            out += self.statement(alternative, [other]) if alternative is not None else [other]
+            path.aside = other.aside = True
+            rest = self.statement(consequence, [path]) if consequence is not None else [path]
+            rest += self.statement(alternative, [other]) if alternative is not None else [other]
+            for one in rest:
+                one.aside = before
+            out += rest
         return out
 
     def switch(self, node: Any, paths: list[Path]) -> list[Path]:
@@ -323,8 +329,10 @@ class _Body:
             if default is not None and not (value.known and starts):
                 starts.append(default)
             ends: list[Path] = []
+            before = path.aside
             for start in starts:
                 now = [path.copy()]
+                now[0].aside = before or not value.known
                 for case in cases[start:]:
                     label = case.child_by_field_name("value")
                     for child in named(case):
@@ -332,6 +340,8 @@ class _Body:
                             now = _fewer(self.statement(child, now)) if now else now
                 ends += now
             ends += self.loops.pop()
+            for one in ends:
+                one.aside = before
             if not starts or (default is None and not value.known):
                 ends.append(path)
             out += ends
@@ -366,7 +376,7 @@ class _Body:
 
     def raised(self, node: Any, paths: list[Path], how: str, by_arch: bool = False) -> list[Path]:
         for path in paths:
-            decided = by_arch or bool(path.missed or path.taken)
+            decided = not path.aside and bool(by_arch or path.missed or path.taken)
             self.ends.append(End("raise", UNKNOWN, path, self.step(node, how), decided))
         return []
 
@@ -480,7 +490,7 @@ class _Body:
                     step = self.step(node, f"{short} is called")
                     merged.taken = (*merged.taken, step, *end.path.taken)
                     merged.missed = (*merged.missed, *end.path.missed)
-                    self.ends.append(End("raise", UNKNOWN, merged, end.step, end.by_arch))
+                    self.ends.append(End("raise", UNKNOWN, merged, end.step, end.by_arch and not path.aside))
                     continue
                 if end.path.missed or end.path.taken:
                     merged.taken = (*merged.taken, *end.path.taken)
@@ -844,7 +854,7 @@ def _fewer(paths: list[Path]) -> list[Path]:
         return paths
     groups: dict[Any, Path] = {}
     for path in paths:
-        key = (path.facts, path.missed, path.taken, path.doubt)
+        key = (path.facts, path.missed, path.taken, path.doubt, path.aside)
         old = groups.get(key)
         if old is None:
             groups[key] = path

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
+import jsonschema
 import msgspec
 import pytest
 
@@ -151,6 +154,15 @@ __global__ void hollow_kernel(float* p) {
   __trap();
 #endif
 }
+int careful_op(int n) {
+  if (n > 8) throw std::invalid_argument("too many");
+  return n;
+}
+void picky_op(float* p, bool odd) {
+  if (whichGpu() == 90) { GO(p); }
+  if (odd) { throw std::invalid_argument("odd"); }
+}
+int never_op(int n) { TORCH_CHECK(false, "not in this build"); }
 void hollow_op(float* p) { hollow_kernel<<<1, 32>>>(p); }
 int host_op(int n) { auto twice = [](int m) { return m * 2; }; return std::max(twice(n), 3); }
 int foreign_op(int n) { return vendor::work(n); }
@@ -184,6 +196,7 @@ void refuses_elsewhere(float* p) {
 NAMES = [
     "free", "exact", "chain", "silent", "flagged", "early", "props", "pytorch_props", "switch", "through",
     "tagged", "tagged_new", "mixed", "hollow", "host", "foreign", "open", "either", "doubtful", "away",
+    "careful", "picky", "never",
 ]  # fmt: skip
 BIND = (
     '#include "util.h"\nTORCH_LIBRARY_FRAGMENT(kern, m) {\n'
@@ -263,6 +276,9 @@ WANTED = {
     "tagged": "NRNNNN",
     "tagged_new": "NNR?NN",
     "mixed": "NRR?NN",
+    "careful": "RRRRRR",
+    "picky": "FRFFFF",
+    "never": "XXXXXX",
     "hollow": "NNRRRR",
     "host": "RRRRRR",
     "foreign": "??????",
@@ -367,6 +383,16 @@ def test_names_mean_nothing() -> None:
     got = outcomes(mapped(files))
     for index, name in enumerate(NAMES):
         assert got[f"op{index}"] == WANTED[name], name
+
+
+def test_the_json_has_the_published_form(found: Availability) -> None:
+    """The committed schema is made with
+    python -c "import pathlib; from auditor.reporting.kernelsjson import kernels_schema as s;
+    pathlib.Path('reports/schema/kernels-1.json').write_bytes(s())"
+    """
+    committed = Path(__file__).parents[2] / "reports" / "schema" / "kernels-1.json"
+    assert committed.read_bytes() == kernelsjson.kernels_schema()
+    jsonschema.validate(json.loads(kernelsjson.dumps(found)), json.loads(committed.read_bytes()))
 
 
 def test_the_same_bytes() -> None:
