@@ -97,6 +97,8 @@ def failures(expectation: Expectation, after: Report, before: Report) -> tuple[l
             good += 1
         else:
             out.append(f"{kind} {name} on {target} is {_text(here)}, {said}")
+    if not now and not was and "absent" not in wanted.values():
+        return [f"nothing is called {name} in this tree ({kind})"], 0
     if not wanted:
         out.append(f"{kind} {name} states nothing about any target")
     return out, good

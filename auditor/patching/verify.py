@@ -112,8 +112,12 @@ def _compiles(files: dict[str, bytes | None], before: dict[str, bytes]) -> Check
         if fault and (old is None or not _fault(path, old)):
             bad.append(f"{path}: {fault}")
     if bad:
-        return Check("compiles", "failed", f"{len(bad)} of {counted} files do not parse", tuple(bad))
-    return Check("compiles", "ok", f"{counted} files parse")
+        return Check("compiles", "failed", f"{len(bad)} of {_files(counted)} do not parse", tuple(bad))
+    return Check("compiles", "ok", f"{_files(counted)} parse{'s' if counted == 1 else ''}")
+
+
+def _files(count: int) -> str:
+    return f"{count} file{'s' if count != 1 else ''}"
 
 
 def _fault(path: str, data: bytes) -> str:
@@ -184,7 +188,9 @@ def _names(plan: Plan, files: list[_Touched]) -> Check:
         bad += [f"{file.path}:{item.line}: {why}" for item, why in _dangling(plan, file)]
     if bad:
         return Check("names", "failed", "names that the patches bring in do not resolve", tuple(bad))
-    said = f"every name that {len(files)} Python files bring in is defined"
+    said = (
+        f"every name that {_files(len(files))} of Python bring{'s' if len(files) == 1 else ''} in is defined"
+    )
     left = f"; star imports in {len(unsure)}: their names not checked" if unsure else ""
     return Check("names", "ok", said + left, tuple(unsure))
 
@@ -261,7 +267,7 @@ def _kernels(files: dict[str, bytes | None]) -> Check:
     triton = [path for path, data in files.items() if path.endswith(".py") and data and b"triton.jit" in data]
     if not native and not triton:
         return Check("kernels", "not run", "no kernel is touched")
-    said = [f"{len(triton)} files with Triton kernels"] * bool(triton) + [
+    said = [f"{_files(len(triton))} with Triton kernels"] * bool(triton) + [
         f"{len(native)} of native code"
     ] * bool(native)
     return Check("kernels", "not run", f"{' and '.join(said)}: not compiled, no numerics")
