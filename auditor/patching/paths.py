@@ -42,8 +42,8 @@ def check_no_twins(paths: Iterable[str], among: Iterable[str] = ()) -> None:
         other = seen.setdefault(_folded(path), path)
         if other != path:
             raise _twins(other, path)
-    for path in among:
-        other = seen.get(_folded(path), path)
+    for path in among:  # every file of a tree: no call for the plain ones
+        other = seen.get(path.casefold() if path.isascii() else _folded(path), path)
         if other != path:
             raise _twins(path, other)
 

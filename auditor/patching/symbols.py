@@ -9,6 +9,7 @@ import symtable
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import lru_cache
 
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
@@ -82,21 +83,33 @@ def _imports(tree: ast.Module, name: str, package: bool) -> Iterator[Import]:
 _FROM = re.compile(rb"(?m)^[ \t]*from\s+([.\w]+)\s+import\s*(?:\(([^()]*)\)|([^\n]*(?:\\\n[^\n]*)*))")
 
 
-def imports_at(data: bytes, name: str, package: bool, lines: Set[int]) -> list[Import]:
-    """``from`` imports on some lines, as they look: text of a string may look like one too."""
+def imports_at(
+    data: bytes,
+    name: str,
+    package: bool,
+    lines: Set[int] | None,
+    word: re.Pattern[bytes] | None = None,
+) -> list[Import]:
+    """``from`` imports on some lines (None: all), as they look: text of a string may look like one too.
+
+    With ``word``, only statements in which it occurs.
+    """
     found = []
     for match in _FROM.finditer(data):
+        if word is not None and word.search(match[0]) is None:
+            continue
         first = data.count(b"\n", 0, match.start()) + 1
         last = first + match[0].count(b"\n")
-        if lines.isdisjoint(range(first, last + 1)):
+        if lines is not None and lines.isdisjoint(range(first, last + 1)):
             continue
         try:
             tree = ast.parse(match[0].strip())
         except (SyntaxError, ValueError):
             continue
         for item in _imports(tree, name, package):
-            if item.line + first - 1 in lines:
-                found.append(Import(item.module, item.name, item.line + first - 1))
+            line = item.line + first - 1
+            if lines is None or line in lines:
+                found.append(Import(item.module, item.name, line))
     return found
 
 
@@ -139,6 +152,7 @@ def _symbols(body: Iterable[ast.stmt], prefix: str) -> Iterator[str]:
                     yield alias.name
 
 
+@lru_cache(maxsize=256)
 def table_of(data: bytes) -> symtable.SymbolTable:
     """The compiler's table of scopes; far cheaper than a syntax tree, and nothing is compiled.
 
@@ -151,21 +165,28 @@ def table_of(data: bytes) -> symtable.SymbolTable:
         return symtable.symtable(decode_source(data), "file", "exec")
 
 
-def undefined(table: symtable.SymbolTable) -> set[str]:
-    """Names that are read as globals and that no statement of the module sets."""
-    top = {symbol.get_name() for symbol in table.get_symbols() if _binds(symbol)}
-    read: set[str] = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
+def undefined(table: symtable.SymbolTable, among: Set[str]) -> set[str]:
+    """Names of ``among`` that are read as globals and that no statement of the module sets."""
+    missing = set(among) - _GIVEN
+    read: set[str] = set()
+    for name in missing.intersection(table.get_identifiers()):
+        symbol = table.lookup(name)
+        if _binds(symbol):
+            missing.discard(name)
+        elif symbol.is_referenced():
+            read.add(name)
     pending = list(table.get_children())
     while pending:
         scope = pending.pop()
         pending += scope.get_children()
-        for symbol in scope.get_symbols():
+        for name in missing.intersection(scope.get_identifiers()):
+            symbol = scope.lookup(name)
             if symbol.is_global():
                 if _binds(symbol):
-                    top.add(symbol.get_name())
-                if symbol.is_referenced():
-                    read.add(symbol.get_name())
-    return read - top - _GIVEN
+                    missing.discard(name)
+                elif symbol.is_referenced():
+                    read.add(name)
+    return read & missing
 
 
 def _binds(symbol: symtable.Symbol) -> bool:
@@ -257,15 +278,16 @@ def users_of(
     prefix = f"{root}/{profile.package}/" if root else f"{profile.package}/"
     words = {name.encode() for names in gone.values() for name in names if name}
     words |= {module.rpartition(".")[2].encode() for module, names in gone.items() if "" in names}
+    word = re.compile(rb"\b(?:" + b"|".join(re.escape(each) for each in sorted(words)) + rb")\b")
     wanted = [path for path in blobs if path.startswith(prefix) and path.endswith(".py") and path not in skip]
     for path, data in tree.read_many(wanted):
-        if not any(word in data for word in words):
+        if not any(each in data for each in words):
             continue
-        module = read_module(data, module_of(path, profile), package=path.endswith("__init__.py"))
-        for item in module.imports if module is not None else ():
+        name, package = module_of(path, profile), path.endswith("/__init__.py")
+        for item in imports_at(data, name, package, None, word):
             names = gone.get(item.module, frozenset())
-            if item.name in names and (item.name or "" in names):
-                yield f"{path}:{item.line}", f"{item.module}.{item.name}".rstrip(".")
+            if item.name in names and item.name:
+                yield f"{path}:{item.line}", f"{item.module}.{item.name}"
             elif "" in names and item.name:
                 yield f"{path}:{item.line}", item.module
             elif item.name and "" in gone.get(f"{item.module}.{item.name}", frozenset()):

@@ -6,6 +6,7 @@ brings in is judged, not what the base had before.
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 from dataclasses import dataclass
@@ -77,6 +78,16 @@ _MARKS = {"ok": "✓", "failed": "✗", "not run": "·"}
 def verify_plan(plan: Plan, *, audit: bool = True) -> Checks:
     """Hold a plan's result against its base, level by level. ``audit`` runs both through the audit where a
     patch states what must be true afterwards."""
+    was = gc.isenabled()
+    gc.disable()  # tables of scopes are many small objects without cycles
+    try:
+        return _verified(plan, audit)
+    finally:
+        if was:
+            gc.enable()
+
+
+def _verified(plan: Plan, audit: bool) -> Checks:
     base = plan.tree.blobs()
     files = {path: data for path, data in plan.files.items()}
     before = {path: plan.tree.read(path) for path in files if path in base}
@@ -156,6 +167,11 @@ class _Touched:
     new: bytes | None
     lines: frozenset[int]
     gone: bytes  # the text that was taken out
+    come: bytes  # and what took its place
+
+    def words(self) -> set[str]:
+        """Every word of the changed text: no other name can have come to be undefined."""
+        return {word.decode() for word in re.findall(rb"[A-Za-z_]\w*", self.gone + b" " + self.come)}
 
 
 def _touched(files: dict[str, bytes | None], before: dict[str, bytes]) -> list[_Touched]:
@@ -165,10 +181,14 @@ def _touched(files: dict[str, bytes | None], before: dict[str, bytes]) -> list[_
             a, b = split_lines(before.get(path, b"")), split_lines(new or b"")
             lines: set[int] = set()
             gone: list[bytes] = []
+            come: list[bytes] = []
             for i1, i2, j1, j2 in changed_ranges(a, b):
                 lines.update(range(j1 + 1, j2 + 1))
                 gone += a[i1:i2]
-            found.append(_Touched(path, before.get(path), new, frozenset(lines), b"".join(gone)))
+                come += b[j1:j2]
+            found.append(
+                _Touched(path, before.get(path), new, frozenset(lines), b"".join(gone), b"".join(come))
+            )
     return found
 
 
@@ -181,9 +201,9 @@ def _names(plan: Plan, files: list[_Touched]) -> Check:
         if b"import *" in file.new:
             unsure.append(file.path)
         else:
-            missing = undefined(table_of(file.new))
+            missing = undefined(table_of(file.new), file.words())
             if missing and file.old is not None and not _fault(file.path, file.old):
-                missing -= undefined(table_of(file.old))
+                missing -= undefined(table_of(file.old), missing)
             bad += [f"{file.path}:{line_of(file.new, n)}: {n} is not defined" for n in sorted(missing)]
         bad += [f"{file.path}:{item.line}: {why}" for item, why in _dangling(plan, file)]
     if bad:
