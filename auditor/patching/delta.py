@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from base64 import b85decode, b85encode
 from collections.abc import Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -61,11 +62,20 @@ class FileDelta(msgspec.Struct, frozen=True, omit_defaults=True):
     hunks: tuple[DeltaHunk, ...] = ()
 
 
+@lru_cache(maxsize=64)
+def ranges_of(
+    old: bytes, new: bytes
+) -> tuple[list[bytes], list[bytes], tuple[tuple[int, int, int, int], ...]]:
+    """Both versions as lines, and ``(i1, i2, j1, j2)`` for each stretch old[i1:i2] that became new[j1:j2]."""
+    a, b = split_lines(old), split_lines(new)
+    return a, b, tuple(changed_ranges(a, b))
+
+
 def delta(path: str, old: bytes | None, new: bytes | None, old_perm: int = 0, new_perm: int = 0) -> FileDelta:
     """The delta that leads from ``old`` to ``new``; None stands for no file."""
-    a, b = split_lines(old or b""), split_lines(new or b"")
+    a, b, ranges = ranges_of(old or b"", new or b"")
     hunks = []
-    for i1, i2, j1, j2 in changed_ranges(a, b):
+    for i1, i2, j1, j2 in ranges:
         hunks.append(
             DeltaHunk(
                 i1,

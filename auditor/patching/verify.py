@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from auditor.patching.linediff import changed_ranges, split_lines
+from auditor.patching.delta import ranges_of
 from auditor.patching.plan import Plan
 from auditor.patching.symbols import (
     Import,
@@ -178,11 +178,11 @@ def _touched(files: dict[str, bytes | None], before: dict[str, bytes]) -> list[_
     found = []
     for path, new in files.items():
         if path.endswith(".py"):
-            a, b = split_lines(before.get(path, b"")), split_lines(new or b"")
+            a, b, ranges = ranges_of(before.get(path, b""), new or b"")
             lines: set[int] = set()
             gone: list[bytes] = []
             come: list[bytes] = []
-            for i1, i2, j1, j2 in changed_ranges(a, b):
+            for i1, i2, j1, j2 in ranges:
                 lines.update(range(j1 + 1, j2 + 1))
                 gone += a[i1:i2]
                 come += b[j1:j2]
