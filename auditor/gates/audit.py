@@ -233,8 +233,7 @@ def native_findings(
 ) -> list[Finding]:
     """``found`` together with the calls of operators that are not there for a target, from the tree's own
     native source. Comes last: it runs functions that discovery passed by."""
-    from auditor.native.sites_audit import native_digest, rows_of, unguarded
-    from auditor.native.sites_findings import merged
+    from auditor.native.sites_audit import native_digest, rows_of, with_unguarded
 
     digest = native_digest(tree, profile)
     if record is not None:
@@ -244,8 +243,7 @@ def native_findings(
     tool = tool_digest() if options.use_cache else ""
     kept = rows_of(tree, profile, options.assumptions, tool=tool, digest=digest)
     with _no_collector():
-        derived = unguarded(tree, program, profile, options.targets, options.assumptions, kept)
-    return merged(found, derived)
+        return with_unguarded(found, tree, program, profile, options.targets, options.assumptions, kept)
 
 
 def _finding_order(finding: Finding) -> tuple[Any, ...]:

@@ -12,7 +12,7 @@ from auditor.arch import load_targets
 from auditor.errors import UserError
 from auditor.gates.model import Finding, Problem
 from auditor.native.model import Row
-from auditor.native.sites_findings import findings
+from auditor.native.sites_findings import findings, merged, settled
 from auditor.native.sites_run import derive
 from auditor.profile import Profile
 from auditor.program.program import Program
@@ -76,7 +76,8 @@ def rows_of(
     return kept
 
 
-def unguarded(
+def with_unguarded(
+    found: list[Finding],
     tree: SourceTree,
     program: Program,
     profile: Profile,
@@ -84,11 +85,12 @@ def unguarded(
     assumptions: Mapping[str, str],
     kept: Kept,
 ) -> list[Finding]:
-    """The findings of a tree whose program has been discovered, by path and line."""
+    """``found`` and the calls of operators that are not there for a target, each place once."""
     if not kept.rows:
-        return []
-    found = derive(tree, program, profile, kept.rows, targets, assumptions)
-    return findings(found, kept.rows, targets)
+        return found
+    derived = derive(tree, program, profile, kept.rows, targets, assumptions)
+    own = findings(derived, kept.rows, targets)
+    return merged(found, own, settled(derived, kept.rows, targets))
 
 
-__all__ = ["Kept", "native_digest", "rows_of", "unguarded"]
+__all__ = ["Kept", "native_digest", "rows_of", "with_unguarded"]

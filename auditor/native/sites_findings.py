@@ -8,9 +8,10 @@ import msgspec
 
 from auditor.gates.model import Finding
 from auditor.native.model import Row
-from auditor.native.sites import Derived
+from auditor.native.sites import GONE, Derived
 
 VERDICT = "unguarded"
+Settled = tuple[str, str]
 #: Texts of conditions and lists of places are cut here.
 WIDTH = 160
 PLACES = 6
@@ -112,28 +113,49 @@ def _listed(words: Sequence[str], most: int) -> str:
     return ", ".join(words[:-1]) + (" and " if len(words) > 1 else "") + words[-1] if words else ""
 
 
-def merged(found: Sequence[Finding], derived: Sequence[Finding]) -> list[Finding]:
-    """Both without saying anything twice.
+def settled(derived: Iterable[Derived], rows: Iterable[Row], targets: Sequence[str]) -> frozenset[Settled]:
+    """(path, target) where calls of operators that are not there for the target have been looked at."""
+    by_name = {row.name: row for row in rows}
+    return frozenset(
+        (path, target)
+        for one in derived
+        for target in targets
+        if by_name[one.site.op].cells[target].outcome in GONE
+        for path in {one.path, one.site.path}
+    )
+
+
+def merged(
+    found: Sequence[Finding], derived: Sequence[Finding], known: Collection[Settled] = ()
+) -> list[Finding]:
+    """Both without saying anything twice, and without contradiction.
 
     Where a query speaks about a place that is derived too, its words and its advice stay and the chain is
-    added; whether a target is unguarded there is what was derived.
+    added; whether a target is unguarded there is what was derived. Where a query calls a place unguarded
+    that is not derived, in a file whose calls have been looked at (``known``), it is wrong: a guard stands
+    somewhere that it does not see.
     """
     places = {(one.path, one.line): one for one in derived}
     out = []
     used = set()
     for finding in found:
-        key = (finding.path, finding.line)
-        other = places.get(key)
-        if other is None or VERDICT not in finding.verdict.values() or not finding.query:
+        if VERDICT not in finding.verdict.values() or not finding.query:
             out.append(finding)
             continue
-        used.add(key)
-        verdict = {
-            t: other.verdict.get(t, v) if v == VERDICT or other.verdict.get(t) == VERDICT else v
-            for t, v in finding.verdict.items()
-        }
-        out.append(msgspec.structs.replace(finding, verdict=verdict, detail=(*finding.detail, *other.detail)))
+        other = places.get((finding.path, finding.line))
+        verdict = {}
+        for target, word in finding.verdict.items():
+            here = other.verdict.get(target) if other is not None else None
+            if here == VERDICT or (word == VERDICT and (finding.path, target) in known):
+                word = here or "same"
+            verdict[target] = word
+        if other is not None and VERDICT in other.verdict.values():
+            used.add((other.path, other.line))
+            detail = (*finding.detail, *other.detail)
+            out.append(msgspec.structs.replace(finding, verdict=verdict, detail=detail))
+        elif any(word != "same" for word in verdict.values()):
+            out.append(msgspec.structs.replace(finding, verdict=verdict))
     return out + [one for one in derived if (one.path, one.line) not in used]
 
 
-__all__ = ["VERDICT", "findings", "merged"]
+__all__ = ["VERDICT", "findings", "merged", "settled"]

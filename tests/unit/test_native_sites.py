@@ -9,7 +9,7 @@ from auditor.arch import load_targets
 from auditor.gates.audit import build_program, source_files
 from auditor.native.model import Cell, Row, Site
 from auditor.native.sites import Derived
-from auditor.native.sites_findings import findings, merged
+from auditor.native.sites_findings import findings, merged, settled
 from auditor.native.sites_run import derive, sites, wrappers_of
 from auditor.profile import Symbol
 from auditor.program.watch import Watched
@@ -272,6 +272,11 @@ def test_a_query_and_what_is_derived_are_one_finding() -> None:
     assert (both.query, both.message, both.fix) == ("a/b", "words", "f")
     assert both.detail == ("d", *own.detail)
     assert both.verdict["sm_121"] == "unguarded"
+    wrong = msgspec.structs.replace(query, line=1, verdict={"sm_120": "unguarded", "sm_121": "blocked"})
+    known = {("example/case.py", "sm_120")}
+    assert settled([one], ROWS, TARGETS) == {("example/case.py", t) for t in BLACKWELL}
+    assert merged([wrong], [own], known)[0].verdict == {"sm_120": "same", "sm_121": "blocked"}
+    assert merged([msgspec.structs.replace(wrong, verdict={"sm_120": "unguarded"})], [], known) == []
     elsewhere = msgspec.structs.replace(query, line=1)
     assert merged([elsewhere], [own]) == [elsewhere, own]
 
