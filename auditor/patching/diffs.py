@@ -27,7 +27,8 @@ from auditor.patching.model import ChangeSet, FileChange
 
 __all__ = [
     "DEFAULT_LIMITS", "OPT_IN", "Limits", "binary_after", "binary_before", "canonical", "check_path",
-    "changes_of", "git_names", "parse_patch", "plain_names", "plain_strips", "same_file", "write_diff",
+    "changes_of", "git_names", "parse_patch", "plain_absent", "plain_names",
+    "plain_strips", "same_file", "write_diff",
     "write_patch",
 ]  # fmt: skip
 
@@ -121,21 +122,27 @@ def plain_strips(files: Iterable[RawFile]) -> list[int]:
 
 
 def plain_names(raw: RawFile) -> tuple[str | None, str | None]:
-    """Both names of a plain diff as written; None for a side that says there is no file."""
-    old = _side(raw.old_name, raw.old_time, raw, "old")
-    new = _side(raw.new_name, raw.new_time, raw, "new")
-    return old, new
+    """Both names of a plain diff as written; None for ``/dev/null``."""
+    return tuple(  # type: ignore[return-value]
+        None if name is None or name == b"/dev/null" else decode(name, None)
+        for name in (raw.old_name, raw.new_name)
+    )
 
 
-def _side(name: bytes | None, stamp: str, raw: RawFile, side: str) -> str | None:
+def plain_absent(raw: RawFile) -> tuple[bool, bool]:
+    """Whether there is no file before, and none after: ``/dev/null``, or what ``diff -N`` writes for that."""
+    sides = ((raw.old_name, raw.old_time, "old"), (raw.new_name, raw.new_time, "new"))
+    return tuple(_absent(name, stamp, raw, side) for name, stamp, side in sides)  # type: ignore[return-value]
+
+
+def _absent(name: bytes | None, stamp: str, raw: RawFile, side: str) -> bool:
     if name is None or name == b"/dev/null":
-        return None
+        return True
     # `diff -N` shows an absent file as an empty one from the start of time.
-    if re.match(r"1970-01-01|1969-12-31", stamp) and len(raw.hunks) == 1:
-        hunk = raw.hunks[0]
-        if not (hunk.old() if side == "old" else hunk.new()):
-            return None
-    return decode(name, None)
+    if not re.match(r"1970-01-01|1969-12-31", stamp) or len(raw.hunks) != 1:
+        return False
+    hunk = raw.hunks[0]
+    return not (hunk.old() if side == "old" else hunk.new())
 
 
 def same_file(old: str, new: str, count: int) -> str | None:
@@ -274,22 +281,23 @@ def git_names(raw: RawFile, count: int | None, place: str) -> tuple[str | None, 
 
 def _plain_paths(raw: RawFile, count: int, place: str) -> tuple[str | None, str | None]:
     old, new = plain_names(raw)
-    if old is None and new is None:
-        raise UserError("P002", "both sides are /dev/null", place=place)
+    no_old, no_new = plain_absent(raw)
+    if no_old and no_new:
+        raise UserError("P002", "neither a file before nor one after", place=place)
     if old is None or new is None:
-        text = strip_parts(old or new or "", count)
-        if text is None:
+        path = strip_parts(old or new or "", count)
+        if path is None:
             raise UserError("P004", f"the path {old or new} has fewer than {count + 1} parts", place=place)
-        return (text, None) if new is None else (None, text)
-    same = same_file(old, new, count)
-    if same is None:
-        raise UserError(
-            "P002",
-            f"two names, {old} and {new}, that are not one file without their first {count} parts",
-            place=place,
-            hints=["patches import PATCH --strip NUMBER"],
-        )
-    return same, same
+    else:
+        path = same_file(old, new, count)
+        if path is None:
+            raise UserError(
+                "P002",
+                f"two names, {old} and {new}, that are not one file without their first {count} parts",
+                place=place,
+                hints=["patches import PATCH --strip NUMBER"],
+            )
+    return (None if no_old else path), (None if no_new else path)
 
 
 def _modes(raw: RawFile, place: str, allow: frozenset[str]) -> tuple[str, str]:

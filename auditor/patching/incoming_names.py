@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from auditor.errors import UserError
 from auditor.patching.diffpaths import check_path, decode, strip_parts
-from auditor.patching.diffs import git_names, plain_names, plain_strips, same_file
+from auditor.patching.diffs import git_names, plain_absent, plain_names, plain_strips, same_file
 from auditor.patching.diffscan import RawFile
+from auditor.patching.linediff import split_lines
 from auditor.trees.base import SourceTree, TreeInfo
 
 _DEEPEST = 14
@@ -75,7 +76,7 @@ def choose_naming(
         return Naming(strip, strip, prefix)
     try:
         if tree is not None:
-            return _by_tree(files, set(tree.blobs()), layout, prefix, label)
+            return _by_tree(files, tree, layout, prefix, label)
         return _by_names(files, layout, prefix, label)
     except UserError:
         if hint is None:
@@ -83,12 +84,17 @@ def choose_naming(
         return Naming(hint, hint, prefix, (f"{hint} leading folders taken off its names, as the list says",))
 
 
-def _by_tree(files: Sequence[RawFile], paths: set[str], layout: Layout, prefix: str, label: str) -> Naming:
-    """The one way in which the tree has every file that is changed."""
+def _by_tree(files: Sequence[RawFile], tree: SourceTree, layout: Layout, prefix: str, label: str) -> Naming:
+    """The one way in which the tree has every file that is changed, and the lines that it changes."""
+    paths = set(tree.blobs())
     prefixes = [prefix] if prefix else ["", *(f"{root}/" for root in layout.roots)]
     ways: dict[tuple[str, ...], Naming] = {}
+    fresh: dict[tuple[str, ...], tuple[int, int, Naming]] = {}
+    folders = {path.rpartition("/")[0] for path in paths}
     best = 0
     for before in prefixes:
+        if ways:
+            break  # a folder is put before the names only where they lead nowhere without it
         for git, plain in _counts(files):
             naming = Naming(plain, git, before)
             named = _names_of(files, naming, label)
@@ -99,12 +105,16 @@ def _by_tree(files: Sequence[RawFile], paths: set[str], layout: Layout, prefix: 
             new = tuple(path for path, _ in named)
             if wanted and there == wanted:
                 ways.setdefault(new, naming)
-            elif not wanted and _folder_known(new, paths):
-                ways.setdefault(new, naming)
+            elif not wanted and (rank := _folders_known(new, folders)):
+                fresh.setdefault(new, (rank, sum(path.count("/") for path in new), naming))
             best = max(best, there)
+    if fresh:
+        # Of new files only: the longest names whose folders are there say most.
+        best_rank = max(row[:2] for row in fresh.values())
+        ways = {named: row[2] for named, row in fresh.items() if row[:2] == best_rank}
     if not ways and best:
         # Not every file is there. Only names that need no help are taken then.
-        naming = Naming(min(plain_strips([raw for raw in files if not raw.git]) or [0]), None, prefix)
+        naming = _as_written(files, prefix)
         named = _names_of(files, naming, label)
         if named and any(path in paths for path, existing in named if existing):
             return _with_notes(naming)
@@ -113,12 +123,21 @@ def _by_tree(files: Sequence[RawFile], paths: set[str], layout: Layout, prefix: 
             return _with_notes(Naming(0, None, prefix))
         raise _unclear(files, "the base has none of its files under any name", label)
     if len(ways) > 1:
-        plain_way = next((way for way in ways.values() if way.git_strip is None and not way.prefix), None)
-        if plain_way is not None and all(raw.git for raw in files):
-            return _with_notes(plain_way)
+        as_written = tuple(path for path, _ in _names_of(files, _as_written(files, prefix), label) or ())
+        if as_written in ways:
+            return _with_notes(ways[as_written])
+        standing = {way: _standing(files, way, tree, label) for way in ways.values()}
+        most = [way for way, count in standing.items() if count == max(standing.values())]
+        if len(most) == 1:
+            return _with_notes(most[0])
         raise _unclear(files, f"the base has its files under {len(ways)} names", label)
     (naming,) = ways.values()
     return _with_notes(naming)
+
+
+def _as_written(files: Sequence[RawFile], prefix: str) -> Naming:
+    """Names with no more taken off than git's prefix, or what makes both names of a pair equal."""
+    return Naming(min(plain_strips([raw for raw in files if not raw.git]) or [0]), None, prefix)
 
 
 def _with_notes(naming: Naming) -> Naming:
@@ -187,7 +206,7 @@ def _names_of(files: Sequence[RawFile], naming: Naming, label: str) -> list[tupl
             existing = old is not None
         else:
             path = _plain_path(raw, naming.strip)
-            existing = plain_names(raw)[0] is not None and not _only_adds(raw)
+            existing = not plain_absent(raw)[0] and not _only_adds(raw)
         if not path:
             return None
         out.append((naming.prefix + path, existing))
@@ -199,11 +218,26 @@ def _only_adds(raw: RawFile) -> bool:
     return len(raw.hunks) == 1 and raw.hunks[0].old_start == 0 and not raw.hunks[0].old()
 
 
-def _folder_known(new: Sequence[str], paths: set[str]) -> bool:
-    """For a patch of new files only: the tree has the folders they go to."""
-    folders = {path.rpartition("/")[0] for path in paths}
-    tops = {path.partition("/")[0] for path in paths}
-    return all(path.rpartition("/")[0] in folders or path.partition("/")[0] in tops for path in new)
+def _folders_known(new: Sequence[str], folders: set[str]) -> int:
+    """For a patch of new files only: 2 where the tree has the folder of each, 1 where it has those above."""
+    parents = [path.rpartition("/")[0] for path in new]
+    if all(parent in folders for parent in parents):
+        return 2
+    return int(all(parent in folders or parent.rpartition("/")[0] in folders for parent in parents))
+
+
+def _standing(files: Sequence[RawFile], naming: Naming, tree: SourceTree, label: str) -> int:
+    """How many hunks find their old lines where they say, with names read this way."""
+    count = 0
+    for raw in files:
+        path = raw_path(raw, naming, label)
+        if path not in tree.blobs():
+            continue
+        lines = split_lines(tree.read(path).replace(b"\r\n", b"\n"))
+        for hunk in raw.hunks:
+            old = [text.replace(b"\r\n", b"\n") for text in hunk.old()]
+            count += lines[hunk.old_start - 1 : hunk.old_start - 1 + len(old)] == old
+    return count
 
 
 def _by_names(files: Sequence[RawFile], layout: Layout, prefix: str, label: str) -> Naming:
@@ -213,15 +247,21 @@ def _by_names(files: Sequence[RawFile], layout: Layout, prefix: str, label: str)
     if not counts:
         raise _unclear(plain, "no number of leading folders makes both names of each file equal", label)
     first = counts[0]
-    names = [_plain_path(raw, first) or "" for raw in plain]
+
+    def names_at(count: int) -> list[str]:
+        return [_plain_path(raw, count) or "" for raw in plain]
+
+    names = names_at(first)
     if all(name and not name.startswith("/") and ".." not in name.split("/") for name in names):
-        known = [_package_at(name, layout) for name in names]
-        if not names or not any(known) or all(known) and known[0] == (0, ""):
-            return Naming(first, None, prefix)
+        found = _shared(names, layout)
+        if found is None or found[0] == 0:
+            fresh = plain and all(plain_absent(raw)[0] for raw in plain) and found is None
+            told = ("all its files are new: their names are taken as they are written",) if fresh else ()
+            return Naming(first, None, prefix, told)
     for count in counts:
-        found = {_package_at(_plain_path(raw, count) or "", layout) for raw in plain}
-        if len(found) == 1 and (only := found.pop()) is not None:
-            parts, before = only
+        found = _shared(names_at(count), layout)
+        if found is not None:
+            parts, before = found
             notes = (f"{count + parts} leading folders taken off its names",) if count + parts > 1 else ()
             return Naming(count + parts, None, prefix or before, (*notes, *_put(before)))
     if all(name and not name.startswith("/") for name in names):
@@ -233,22 +273,38 @@ def _put(before: str) -> tuple[str, ...]:
     return (f"{before} put before its names: they are those of an installed copy",) if before else ()
 
 
-def _package_at(name: str, layout: Layout) -> tuple[int, str] | None:
-    """How many leading parts stand before the project's folder in a name, and what an installed copy lacks.
+def _shared(names: Sequence[str], layout: Layout) -> tuple[int, str] | None:
+    """How many leading parts all names have before the tree begins, and what an installed copy lacks.
 
-    None where the folder is not in it, or more than once.
+    The names that hold the package say how many; the others have to begin with the same folders.
+    """
+    found = {at for at in (_package_at(name, layout) for name in names) if at is not None}
+    if len(found) != 1:
+        return None
+    (parts, before) = found.pop()
+    heads = {tuple(name.split("/")[:parts]) for name in names}
+    return (parts, before) if len(heads) == 1 else None
+
+
+def _package_at(name: str, layout: Layout) -> tuple[int, str] | None:
+    """How many leading parts stand before the project's tree in a name, and what an installed copy lacks.
+
+    A folder that is only called like the package says nothing: clones are called so too. It counts below the
+    repository's root, or where packages are installed.
     """
     parts = name.split("/")
     for root in layout.roots:
         tops = [*root.split("/"), layout.package]
         at = [n for n in range(len(parts) - len(tops)) if parts[n : n + len(tops)] == tops]
-        if len(at) == 1:
-            return at[0], ""
         if at:
-            return None
-    at = [n for n in range(len(parts) - 1) if parts[n] == layout.package]
+            return (at[0], "") if len(at) == 1 else None
+    at = [
+        n
+        for n in range(1, len(parts) - 1)
+        if parts[n] == layout.package and parts[n - 1] in ("site-packages", "dist-packages")
+    ]
     root = layout.roots[0] if layout.roots else ""
-    return (at[0], f"{root}/" if root else "") if len(at) == 1 and layout.package else None
+    return (at[0], f"{root}/" if root else "") if len(at) == 1 else None
 
 
 def _unclear(files: Sequence[RawFile], why: str, label: str) -> UserError:
