@@ -112,6 +112,7 @@ class Repo:
             "GIT_COMMITTER_EMAIL": "e",
             "GIT_NO_LAZY_FETCH": "1",
         }
+        self._raw: dict[tuple[str, str], list[tuple[str, str, str, str, str]]] = {}
         self._cat = subprocess.Popen(
             self._argv("cat-file", "--batch"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=self.env
         )
@@ -151,6 +152,10 @@ class Repo:
         """A new blob in our own store."""
         return self.git("hash-object", "-w", "--stdin", stdin=text.encode("utf-8", "surrogateescape")).strip()
 
+    def mode(self, rev: str, path: str) -> str:
+        """The mode of a file that is there."""
+        return self.git("ls-tree", rev, "--", path).split(" ")[0]
+
     def tree_with(self, rev: str, files: dict[str, tuple[str, str] | None]) -> str:
         """The tree of ``rev`` with these paths replaced: path -> (mode, blob), None: gone."""
         self.git("read-tree", rev)
@@ -174,12 +179,15 @@ class Repo:
 
     def raw(self, old: str, new: str) -> list[tuple[str, str, str, str, str]]:
         """(path, old mode, new mode, old blob, new blob) of the files that differ between two trees."""
+        if (known := self._raw.get((old, new))) is not None:
+            return known
         out = self.git("diff-tree", "-r", "--no-renames", "-z", "--full-index", "--raw", old, new)
         cells = out.split("\0")
         rows = []
         for head, path in zip(cells[::2], cells[1::2]):
             a, b, c, d, _ = head.lstrip(":").split(" ")
             rows.append((path, a, b, c, d))
+        self._raw[(old, new)] = rows
         return rows
 
     def log(self, span: list[str], *more: str) -> list[Commit]:
@@ -360,6 +368,7 @@ class Miner:
                 if change.new is not None:
                     self.by_path[change.new].append((i, change))
         self.seen: set[str] = set()
+        self.names: dict[str, dict[str, list[str]] | None] = {}
 
     def save(
         self,
@@ -462,7 +471,8 @@ class Miner:
             texts.append(lines)
         if texts[0] != texts[1]:
             return False
-        if self.touched(one) is None or self.touched(one) != self.touched(two):
+        places = self.touched(one)
+        if places is None or places != self.touched(two):
             return False  # a port into the sibling twin has the same lines, too
         expect = {r[0]: (None if r[4] == NULL else r[4]) for r in two}
         return self.carried(kind, base, theirs, target, expect, source=theirs, answer=answer)
@@ -475,11 +485,12 @@ class Miner:
                 continue
             bodies = []
             for blob in (old, new):
-                text = "" if blob == NULL else self.repo.blob(blob)
-                tree = parses(text or "")
-                if tree is None:
+                if blob not in self.names:
+                    self.names[blob] = named("" if blob == NULL else self.repo.blob(blob) or "")
+                names = self.names[blob]
+                if names is None:
                     return None
-                bodies.append(named(tree))
+                bodies.append(names)
             one, two = bodies
             out |= {(path, name) for name in one.keys() | two.keys() if one.get(name) != two.get(name)}
         return out
@@ -585,7 +596,7 @@ class Miner:
             new = apply_ops(text, entry["ops"])
             if parses(new) is None or new == text:
                 return False
-            files[entry["path"]] = ("100644", self.repo.write(new))
+            files[entry["path"]] = (self.repo.mode(base, entry["path"]), self.repo.write(new))
             expect[now] = next(c for c in self.line[index].changes if c.new == now).new_blob
         theirs = self.repo.tree_with(base, files)
         made = self.line[index]
@@ -612,7 +623,9 @@ class Miner:
                 mine = next((c for c in first.changes if c.new == path), None)
                 if mine is None or mine.new_blob != change.old_blob or mine.binary or mine.old != path:
                     break
-                theirs = self.repo.tree_with(first.parent, {path: ("100644", change.new_blob)})
+                theirs = self.repo.tree_with(
+                    first.parent, {path: (self.repo.mode(first.parent, path), change.new_blob)}
+                )
                 kind = "squash-beside" if entry["touch"] else "squash"
                 if kind == "squash" and self.counts["clean squash"] >= most // 3:
                     break
@@ -692,7 +705,7 @@ class Miner:
                 new_text = None if text is None else apply_ops(text, sorted(moved, key=lambda o: (o.a, o.b)))
                 if new_text is None or new_text == text or parses(new_text) is None:
                     break
-                files[where] = ("100644", self.repo.write(new_text))
+                files[where] = (self.repo.mode(base, where), self.repo.write(new_text))
             if len(files) != len(old):
                 continue
             theirs = self.repo.tree_with(base, files)
@@ -818,20 +831,22 @@ class Miner:
             self.save("undone", "control", commit.parent, self.line[index].id, patch, "not-upstream")
 
 
-def named(tree: ast.Module) -> dict[str, list[str]]:
-    """Qualified name of each function -> its source trees (one name may be defined twice)."""
+def named(text: str) -> dict[str, list[str]] | None:
+    """Qualified name of each function -> its source (one name may be defined twice); None: not Python."""
+    tree = parses(text)
+    if tree is None:
+        return None
+    lines = text.split("\n")
     out: dict[str, list[str]] = defaultdict(list)
 
-    def walk(node: ast.AST, above: str) -> None:
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.ClassDef):
-                walk(child, f"{above}{child.name}.")
-            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                out[above + child.name].append(ast.dump(child))
-            else:
-                walk(child, above)
+    def walk(body: list[ast.stmt], above: str) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                walk(node.body, f"{above}{node.name}.")
+            elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                out[above + node.name].append("\n".join(lines[node.lineno - 1 : node.end_lineno]))
 
-    walk(tree, "")
+    walk(tree.body, "")
     return out
 
 
