@@ -352,11 +352,11 @@ def scope_of(tree: ast.Module, a: int, b: int) -> str:
 class Miner:
     """Writes the cases of one history."""
 
-    def __init__(self, repo: Repo, out: Path, last: int, seed: int) -> None:
+    def __init__(self, repo: Repo, out: Path, last: int, seed: int, tip: str = "refs/heads/main") -> None:
         self.repo, self.out = repo, out
         self.rng = random.Random(seed)
         self.counts: Counter[str] = Counter()
-        tip = repo.git("rev-parse", "refs/heads/main").strip()
+        tip = repo.git("rev-parse", tip).strip()
         self.line = repo.log(
             ["-n", str(last), tip], "--first-parent", "--diff-merges=first-parent", "--reverse"
         )
@@ -898,6 +898,7 @@ def main() -> int:
         "--out", required=True, type=Path, help="folder for the cases; must not exist or be empty"
     )
     parser.add_argument("--last", type=int, default=4500, help="commits of the main line to look at")
+    parser.add_argument("--tip", default="refs/heads/main", help="newest commit of the main line to look at")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", default="", help="only these steps, with commas between")
     args = parser.parse_args()
@@ -905,7 +906,7 @@ def main() -> int:
         print(f"{args.out} is not empty", file=sys.stderr)
         return 2
     scratch = args.out.with_name(args.out.name + ".scratch")
-    miner = Miner(Repo(args.repo, scratch), args.out, args.last, args.seed)
+    miner = Miner(Repo(args.repo, scratch), args.out, args.last, args.seed, args.tip)
     print(f"{len(miner.line)} commits of the main line read", flush=True)
     steps = {
         "pairs": miner.pairs,
