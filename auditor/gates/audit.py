@@ -95,7 +95,7 @@ def build_program(
 
 
 @contextmanager
-def _no_collector() -> Iterator[None]:
+def no_collector() -> Iterator[None]:
     """Syntax trees are many small objects without cycles: the cyclic collector only costs time on them."""
     was = gc.isenabled()
     gc.disable()
@@ -130,7 +130,7 @@ def audit(
     names = tuple(all_targets)
     majors = {name: t.capability[0] for name, t in all_targets.items()}
     collector = Collector(program, names, majors, options.reference)
-    with _no_collector():
+    with no_collector():
         program.discover()
         program.forget_trees()
     judged = chosen if options.reference in chosen else (*chosen, options.reference)
@@ -242,7 +242,7 @@ def native_findings(
         return found
     tool = tool_digest() if options.use_cache else ""
     kept = rows_of(tree, profile, options.assumptions, tool=tool, digest=digest)
-    with _no_collector():
+    with no_collector():
         return with_unguarded(found, tree, program, profile, options.targets, options.assumptions, kept)
 
 

@@ -15,6 +15,7 @@ import msgspec
 from auditor import __version__
 from auditor.arch import Target, cubin_runs_on, load_targets, parse_arch, parse_targets, ptx_runs_on
 from auditor.errors import UserError
+from auditor.gates.audit import no_collector
 from auditor.gates.cache import tree_facts
 from auditor.gates.model import Problem, TreeFacts
 from auditor.native.built import Compiled, lay_over, merged_rows, rows_of_objects, settle
@@ -83,6 +84,11 @@ def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | 
     ``compiled``: kernels as they were built; what is in their objects takes the place of what the build files
     say. They may be the tree itself, or one without sources: then the map is that of the objects alone.
     """
+    with no_collector():
+        return _mapped(tree, options, compiled)
+
+
+def _mapped(tree: SourceTree, options: KernelOptions, compiled: Compiled | None) -> Availability:
     world = world_of(tree, options)
     if compiled is not None:
         settle(world, compiled)

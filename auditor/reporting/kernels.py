@@ -236,6 +236,8 @@ def _reason(row: Row) -> str:
     for target, cell in row.cells.items():
         if cell.outcome != "runs":
             by.setdefault(cell.reason, []).append(target.removeprefix("sm_"))
+    if len(row.cells) == 1:
+        return next(iter(by), "")
     return " · ".join(f"{' '.join(targets)}: {reason}" for reason, targets in by.items())
 
 
