@@ -133,7 +133,7 @@ class Guards:
             if raising:
                 end = max(raising, key=lambda one: one.by_arch)
                 assert end.step is not None
-                return _Verdict("raises", end.step.text, (*end.path.missed, *end.path.taken, end.step))
+                return _Verdict("raises", end.step.text, (*end.path.steps, end.step))
             if not _works(facts):
                 return _Verdict("runs", "it launches no kernel of this library", ())
             missed = next((end.path.missed for end in returning if end.path.missed), ())
@@ -150,7 +150,7 @@ class Guards:
     def _end(self, end: End, target: Target, loaded: Built | None) -> _Verdict:
         """One way to a kernel: whether what it reaches is code for this target."""
         facts = end.path.facts
-        proof = (*end.path.missed, *end.path.taken)
+        proof = end.path.steps
         states: dict[str, list[tuple[str, str, int]]] = {}
         for tag, path, line in sorted(facts.tags):
             states.setdefault(self._tag(tag, target), []).append((tag, path, line))

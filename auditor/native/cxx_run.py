@@ -71,10 +71,19 @@ class Path:
 
     env: dict[str, Val] = field(default_factory=dict)
     facts: Facts = NOTHING
-    missed: tuple[Step, ...] = ()  # tests of the capability that left this target out
-    taken: tuple[Step, ...] = ()  # those that let it in
+    told: tuple[tuple[bool, Step], ...] = ()  # tests of the capability in order; whether each let it in
     doubt: tuple[str, ...] = ()
     aside: bool = False  # within a branch that something else than the capability chooses
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The tests of the capability on the way."""
+        return tuple(step for _let_in, step in self.told)
+
+    @property
+    def missed(self) -> tuple[Step, ...]:
+        """Those that left this target out."""
+        return tuple(step for let_in, step in self.told if not let_in)
 
     def copy(self) -> Path:
         """The same with variables of its own."""
@@ -273,7 +282,7 @@ class _Body:
         consequence = node.child_by_field_name("consequence")
         alternative = node.child_by_field_name("alternative")
         out: list[Path] = []
-        shown = " ".join(text(condition).split()).strip("()") if condition is not None else ""
+        shown = " ".join(text(condition).split()).strip("() ") if condition is not None else ""
         for path in paths:
             value = UNKNOWN
             if condition is not None:
@@ -282,10 +291,7 @@ class _Body:
             if value.known:
                 step = self.step(node, f"{shown} is {'true' if value.value else 'false'} here")
                 if value.arch:
-                    if value.value:
-                        path.taken = (*path.taken, step)
-                    else:
-                        path.missed = (*path.missed, step)
+                    path.told = (*path.told, (bool(value.value), step))
                 branch = consequence if value.value else alternative
                 out += self.statement(branch, [path]) if branch is not None else [path]
                 continue
@@ -323,9 +329,7 @@ class _Body:
             if value.known and value.arch:
                 shown = " ".join(text(condition).split())
                 step = self.step(node, f"switch {shown}: {value.value} here")
-                path.taken, path.missed = (
-                    ((*path.taken, step), path.missed) if starts else (path.taken, (*path.missed, step))
-                )
+                path.told = (*path.told, (bool(starts), step))
             if default is not None and not (value.known and starts):
                 starts.append(default)
             ends: list[Path] = []
@@ -376,7 +380,7 @@ class _Body:
 
     def raised(self, node: Any, paths: list[Path], how: str, by_arch: bool = False) -> list[Path]:
         for path in paths:
-            decided = not path.aside and bool(by_arch or path.missed or path.taken)
+            decided = not path.aside and bool(by_arch or path.told)
             self.ends.append(End("raise", UNKNOWN, path, self.step(node, how), decided))
         return []
 
@@ -488,13 +492,10 @@ class _Body:
                 merged.doubt = tuple(dict.fromkeys((*merged.doubt, *end.path.doubt)))
                 if end.kind == "raise":
                     step = self.step(node, f"{short} is called")
-                    merged.taken = (*merged.taken, step, *end.path.taken)
-                    merged.missed = (*merged.missed, *end.path.missed)
+                    merged.told = (*merged.told, (True, step), *end.path.told)
                     self.ends.append(End("raise", UNKNOWN, merged, end.step, end.by_arch and not path.aside))
                     continue
-                if end.path.missed or end.path.taken:
-                    merged.taken = (*merged.taken, *end.path.taken)
-                    merged.missed = (*merged.missed, *end.path.missed)
+                merged.told = (*merged.told, *end.path.told)
                 out.append(merged)
         return out
 
@@ -558,7 +559,7 @@ class _Body:
             return [path]
         if value.value:
             if value.arch:
-                path.taken = (*path.taken, self.step(node, f"{name}({shown}) holds here"))
+                path.told = (*path.told, (True, self.step(node, f"{name}({shown}) holds here")))
             return [path]
         message = next((m for m in (_message(arg) for arg in args[1:]) if m), "")
         how = f"{name}({shown}) fails" + (f": {message}" if message else "")
@@ -823,7 +824,7 @@ def _message(node: Any) -> str:
     from auditor.native.cxx_parse import unquoted
 
     value = unquoted(node)
-    return " ".join(value.split())[:160] if value else ""
+    return " ".join(value.split())[:160].rstrip(" :,;") if value else ""
 
 
 def _parameter_names(shown: str) -> list[str]:
@@ -854,7 +855,7 @@ def _fewer(paths: list[Path]) -> list[Path]:
         return paths
     groups: dict[Any, Path] = {}
     for path in paths:
-        key = (path.facts, path.missed, path.taken, path.doubt, path.aside)
+        key = (path.facts, path.told, path.doubt, path.aside)
         old = groups.get(key)
         if old is None:
             groups[key] = path
@@ -887,8 +888,7 @@ def _fewer_ends(ends: Iterable[End]) -> list[End]:
             shown,
             end.step,
             end.path.facts,
-            end.path.missed,
-            end.path.taken,
+            end.path.told,
             end.path.doubt,
         )
         seen.setdefault(key, end)
