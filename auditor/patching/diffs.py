@@ -20,7 +20,7 @@ from auditor.patching.diffpaths import (
     unquote_prefix,
     without_backup,
 )
-from auditor.patching.diffscan import DEFAULT_LIMITS, Limits, RawFile, Scan, scan
+from auditor.patching.diffscan import DEFAULT_LIMITS, Limits, RawFile, Scan, check_size, scan
 from auditor.patching.diffwrite import canonical, write_diff, write_patch
 from auditor.patching.mails import decoded_mail, read_prelude
 from auditor.patching.model import ChangeSet, FileChange
@@ -56,6 +56,7 @@ def parse_patch(
     UserError P001 (no diff), P002 (malformed), P003 (too large), P004 (a path that is refused), P005 (a mode
     or link without opt-in), P006 (conflict markers), P007 (binary), P008 (one file twice), P009 (a merge).
     """
+    check_size(data, name, limits)
     found = scan(decoded_mail(data), name, limits)
     if not found.files:
         raise UserError(

@@ -25,6 +25,8 @@ class Limits:
     lines: int = 1_000_000
     binary: int = 32 << 20
     binary_total: int = 64 << 20
+    prose: int = 1 << 20  # before the first file
+    name: int = 8_192  # of a line that names a file
 
 
 DEFAULT_LIMITS = Limits()
@@ -78,13 +80,7 @@ def scan(data: bytes, name: str = "", limits: Limits = DEFAULT_LIMITS) -> Scan:
 
     UserError P001 (not a diff this reads), P002 (malformed), P003 (too large), P007 (binary), P009 (merge).
     """
-    if len(data) > limits.size:
-        raise UserError(
-            "P003",
-            f"{len(data):,} bytes; at most {limits.size:,} are read",
-            place=name or None,
-            hints=["split it into one patch per change: git format-patch BASE..TIP"],
-        )
+    check_size(data, name, limits)
     _refuse_encodings(data, name)
     data = data.removeprefix(b"\xef\xbb\xbf")
     lines = data.split(b"\n")
@@ -94,6 +90,17 @@ def scan(data: bytes, name: str = "", limits: Limits = DEFAULT_LIMITS) -> Scan:
     if crlf:
         lines = [line[:-1] for line in lines]
     return _Scanner(lines, name, limits, crlf).run()
+
+
+def check_size(data: bytes, name: str, limits: Limits) -> None:
+    """UserError P003 for more than one patch may be, before anything looks into it."""
+    if len(data) > limits.size:
+        raise UserError(
+            "P003",
+            f"{len(data):,} bytes; at most {limits.size:,} are read",
+            place=name or None,
+            hints=["split it into one patch per change: git format-patch BASE..TIP"],
+        )
 
 
 def _refuse_encodings(data: bytes, name: str) -> None:
@@ -120,7 +127,7 @@ class _Scanner:
         self.limits = limits
         self.out = Scan([], [], crlf)
         self.at = 0
-        self.hunks = self.kept = self.binary = 0
+        self.hunks = self.kept = self.binary = self.prose = 0
 
     def place(self, at: int | None = None) -> str:
         return f"{self.name}:{(self.at if at is None else at) + 1}"
@@ -153,6 +160,11 @@ class _Scanner:
                 self._between(line)
                 self.at += 1
             else:
+                self.prose += len(line) + 1
+                if self.prose > self.limits.prose:
+                    raise self.fail(
+                        f"more than {self.limits.prose:,} bytes before the first file", code="P003"
+                    )
                 self.out.prelude.append(line)
                 self.at += 1
         return self.out
@@ -193,6 +205,9 @@ class _Scanner:
         )
 
     def _new_file(self, file: RawFile) -> RawFile:
+        for at in range(self.at, min(self.at + 2, len(self.lines))):
+            if len(self.lines[at]) > self.limits.name:
+                raise self.fail("a line that names a file is too long", at, code="P003")
         if len(self.out.files) >= self.limits.files:
             raise self.fail(f"more than {self.limits.files:,} files", code="P003")
         self.out.files.append(file)
@@ -208,6 +223,8 @@ class _Scanner:
 
         for mark in ("old", "new"):
             rest = self.lines[self.at][4:]
+            if len(rest) > self.limits.name:
+                raise self.fail("a line that names a file is too long", code="P003")
             text, tab, stamp = rest.partition(b"\t")
             if not tab:
                 found = _TIME.search(rest)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from auditor.errors import UserError
 from auditor.patching.diffs import Limits, changes_of
-from auditor.patching.diffscan import DEFAULT_LIMITS, RawFile, Scan, scan
+from auditor.patching.diffscan import DEFAULT_LIMITS, RawFile, Scan, check_size, scan
 from auditor.patching.exact import apply_exactly
 from auditor.patching.incoming_names import Layout, choose_naming, raw_path
 from auditor.patching.mails import decoded_mail, is_mail_start, read_prelude
@@ -92,6 +92,7 @@ def take(sources: Sequence[Source], base: SourceTree | None, options: Options) -
     """Take diffs in order. UserError of the diff reader, P030 (nothing in it), P031 (which file?)."""
     out = Imported(tree=base)
     for source in sources:
+        check_size(source.data, source.label, options.limits)
         pieces = split_series(decoded_mail(source.data))
         for number, piece in enumerate(pieces, 1):
             label = source.label if len(pieces) == 1 else f"{source.label}#{number}"

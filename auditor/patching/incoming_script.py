@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 
 from auditor.errors import UserError
+from auditor.patching.diffscan import DEFAULT_LIMITS
 from auditor.patching.incoming import Imported, Incoming, Options, Row, _matches, patch_name
 from auditor.patching.linediff import file_change
 from auditor.patching.model import ChangeSet
@@ -103,6 +104,8 @@ def _made(
         raise UserError(
             "P038", f"the script says {expected} times, {path} has the text {there} times", place=place
         )
+    if len(text) + there * len(edit.new) > DEFAULT_LIMITS.size:
+        raise UserError("P003", f"{path} would become larger than any patch", place=place)
     if edit.count >= 0 and there > max(edit.count, 1) and expected is None:
         notes.append(f"line {edit.line}: {there} places in {path}, the first {edit.count} as the script does")
     elif edit.count < 0 and there > 1 and expected is None:

@@ -17,6 +17,10 @@ _IN_TEXT = re.compile(
     r":[ \t]+(.*)$",
     re.IGNORECASE,
 )
+#: No subject or name is longer; decoding and cutting take more than linear time.
+_LONGEST = 4_000
+#: The fields of a mail end within so many bytes.
+_HEAD = 1 << 16
 
 
 @dataclass
@@ -66,7 +70,7 @@ def read_prelude(lines: list[bytes]) -> Prelude:
 
 def decoded_mail(data: bytes) -> bytes:
     """A mail whose text is quoted-printable or base64, with its text as it was; any other patch as it is."""
-    end = re.search(rb"\r?\n\r?\n", data)
+    end = re.compile(rb"\r?\n\r?\n").search(data, 0, _HEAD)
     if end is None or not re.match(rb"(?:From |[A-Za-z][A-Za-z0-9-]*:)", data):
         return data
     head, body = data[: end.end()], data[end.end() :]
@@ -126,7 +130,7 @@ def _take(out: Prelude, name: str, value: str) -> None:
 
 
 def _unfolded(value: str) -> str:
-    if "=?" not in value:
+    if "=?" not in value or len(value) > _LONGEST:
         return value
     try:
         return str(email.header.make_header(email.header.decode_header(value)))
@@ -136,7 +140,12 @@ def _unfolded(value: str) -> str:
 
 def plain_subject(text: str) -> str:
     """A subject without ``[PATCH 1/3]`` and ``Re:`` in front."""
-    return re.sub(r"^(?:\s*(?:[Rr]e:|\[[^\]]*\bPATCH\b[^\]]*\]))+\s*", "", text).strip()
+    text = text[:_LONGEST]
+    while match := re.match(r"\s*(?:[Rr]e:|\[[^\[\]]*\])", text):
+        if "[" in match[0] and "PATCH" not in match[0]:
+            break
+        text = text[match.end() :]
+    return text.strip()
 
 
 def _git_show(out: Prelude, text: list[str]) -> None:

@@ -16,6 +16,8 @@ from auditor.errors import UserError
 
 _STEPS = 20_000
 _DEPTH = 12
+_LONGEST = 1_000_000  # characters of a text
+_MOST = 10_000  # members of a list
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,12 @@ def read_script(text: str, label: str) -> Script:
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UserError("P037", "not Python that can be parsed", place=label) from None
     reader = _Reader()
-    reader.block(tree.body, {}, 0)
+    try:
+        reader.block(tree.body, {}, 0)
+    except RecursionError:
+        raise UserError("P037", "nested too deeply to be read", place=label) from None
+    if reader.steps > _STEPS:
+        raise UserError("P037", "too long to be read as data", place=label)
     return reader.found
 
 
@@ -176,6 +183,8 @@ class _Reader:
             items = tuple(items)
         if isinstance(items, (tuple, list)):
             for item in items:
+                if self.steps > _STEPS:
+                    return
                 self.bind(node.target, item, env)
                 self.block(node.body, env, depth)
         else:
@@ -249,11 +258,11 @@ class _Reader:
     def operation(self, node: ast.BinOp, env: dict[str, Any], depth: int) -> Any:
         left, right = self.value(node.left, env, depth), self.value(node.right, env, depth)
         if isinstance(node.op, ast.Add) and isinstance(left, str) and isinstance(right, str):
-            return left + right
+            return left + right if len(left) + len(right) <= _LONGEST else _UNKNOWN
         if isinstance(node.op, ast.Add) and isinstance(left, tuple) and isinstance(right, tuple):
-            return left + right
+            return left + right if len(left) + len(right) <= _MOST else _UNKNOWN
         if isinstance(node.op, ast.Mult) and isinstance(left, str) and isinstance(right, int):
-            return left * right if 0 <= right <= 1000 else _UNKNOWN
+            return left * right if 0 <= right * len(left) <= _LONGEST else _UNKNOWN
         if isinstance(node.op, ast.Div) and isinstance(right, (str, ScriptPath)):
             return _joined(left, right)
         return _UNKNOWN

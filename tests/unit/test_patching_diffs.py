@@ -327,6 +327,28 @@ def test_a_bomb_is_refused_before_it_grows() -> None:
     assert code_of(head + b"literal 5000000\n" + body + b"\n", limits=Limits(binary=1000)) == "P003"
 
 
+@pytest.mark.parametrize(
+    "head",
+    [b"Subject: " + b"[PATCH " * 100_000, b"Subject: " + b"=?utf-8?q?a?= " * 50_000, b"Re: " * 200_000,
+     b"Subject: x\n" + b" y\n" * 100_000, b"a" * 900_000],
+)  # fmt: skip
+def test_no_prose_takes_long(head: bytes) -> None:
+    import time
+
+    start = time.monotonic()
+    assert parse_patch(head + b"\n\n" + SIMPLE).changes == parse_patch(SIMPLE).changes
+    assert time.monotonic() - start < 5
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"--- a/" + b" " * 3_000_000 + b"\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n", b"diff --git a/" + b" " * 3_000_000,
+     b"[" * 2_000_000],
+)  # fmt: skip
+def test_too_much_of_one_thing(data: bytes) -> None:
+    assert code_of(data) == "P003"
+
+
 def test_quoted_printable_mail() -> None:
     import quopri
 

@@ -118,6 +118,36 @@ def test_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert files_below(tmp_path) == before
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x = 'a'\n" + "x = x + x\n" * 60 + "open('f').read()\n",
+        "x = " + "+".join(["'a'"] * 3000) + "\n",
+        "def f(a):\n    f(a)\n    f(a)\n    f(a)\nf(1)\n",
+        "for a in (1,) * 9:\n"
+        + "".join(" " * n + "for b in range(9):\n" for n in range(1, 30))
+        + " " * 30
+        + "pass\n",
+        "(" * 500,
+        "\0",
+    ],
+)
+def test_a_script_cannot_make_the_reader_grow(text: str) -> None:
+    import time
+
+    from auditor.errors import UserError
+    from auditor.patching.scriptread import read_script
+
+    start = time.monotonic()
+    try:
+        found = read_script(text, "x.py")
+    except UserError as error:
+        assert error.code == "P037"
+    else:
+        assert not found.writes
+    assert time.monotonic() - start < 5
+
+
 def test_nothing_of_a_script_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     prepared("script", tmp_path)
