@@ -236,6 +236,9 @@ def op_rows(world: World, source: NativeSource) -> list[Row]:
                 libraries=tuple(op.libraries),
             )
         )
+    broken = {place for one in guards.values() for place in one.program.broken()}
+    text = "the braces do not match: operators that lead into this file are unknown"
+    world.problems += [Problem(path, line, text) for path, line in sorted(broken)]
     return rows
 
 

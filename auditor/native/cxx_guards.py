@@ -103,8 +103,9 @@ class Guards:
     def _defined(self, definition: Definition, target: Target, loaded: Built | None) -> Found:
         facts = self.program.facts(definition)
         start = (Step(f"{definition.name} is defined", definition.path, definition.line),)
-        if not definition.whole:
-            return Found("unknown", f"the body of {definition.name} has no end", start)
+        if facts.broken:
+            places = ", ".join(f"{path}:{line}" for path, line in sorted(facts.broken)[:3])
+            return Found("unknown", f"the braces do not match in {places}", start)
         if not _works(facts):
             foreign = self.program.unresolved(definition)
             if foreign:

@@ -54,7 +54,6 @@ class Definition(NamedTuple):
     owner: str = ""  # struct or class, or the qualifier before the name
     template: bool = False
     head: str = ""  # what stands before the name: __global__ and the like
-    whole: bool = True  # whether the body has its closing brace
 
 
 @dataclass
@@ -68,6 +67,7 @@ class Source:
     aliases: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     spans: list[tuple[int, int]] = field(default_factory=list)  # outermost functions and types
     declared: set[str] = field(default_factory=set)  # functions whose body is elsewhere
+    broken: int = 0  # the line where the braces stop to match; 0 where they do
 
     @property
     def text(self) -> str:
@@ -126,6 +126,8 @@ def _find(source: Source) -> None:
                 continue
             end = _closed(code, here)
             at = close = len(code) if end < 0 else end
+            if end < 0:
+                source.broken = source.broken or source.line(here)
             if not any(kind == "type" for _at, kind, _name in braces):
                 source.spans.append((here, close))
             if kind == "function":
@@ -134,17 +136,21 @@ def _find(source: Source) -> None:
                 owner = owner or qualifier.rpartition("::")[2]
                 line = source.line(params)
                 definition = Definition(
-                    short, path, line, params, here, close - 1, owner, "template" in head, head, end >= 0
+                    short, path, line, params, here, close - 1, owner, "template" in head, head
                 )
                 source.functions.setdefault(short, []).append(definition)
         elif char == "}":
-            if braces:
+            if not braces:
+                source.broken = source.broken or source.line(here)
+            else:
                 opened, kind, name = braces.pop()
                 if kind == "type":
                     source.types.setdefault(name, []).append((opened, here))
                     if not any(one[1] == "type" for one in braces):
                         source.spans.append((opened, here))
             parens.clear()
+    if braces and not source.broken:
+        source.broken = source.line(braces[-1][0])
 
 
 def _closed(code: str, at: int) -> int:

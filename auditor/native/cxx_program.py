@@ -53,6 +53,7 @@ class Facts(NamedTuple):
     open: frozenset[str] = frozenset()  # called by plain name, not defined in this tree
     outside: bool = False  # uses templates of libraries outside that launch kernels of their own
     unsure: frozenset[tuple[str, int, str]] = frozenset()  # undecided #if on the way: path, line, condition
+    broken: frozenset[tuple[str, int]] = frozenset()  # files on the way whose braces do not match, with lines
 
     def plus(self, other: Facts) -> Facts:
         """Both together."""
@@ -66,6 +67,7 @@ class Facts(NamedTuple):
             self.open | other.open,
             self.outside or other.outside,
             self.unsure | other.unsure,
+            self.broken | other.broken,
         )
 
 
@@ -161,6 +163,10 @@ class CxxProgram:
             known = frozenset(name for source in sources for name in source.declared) - _NOISE
             self._declared[path] = known
         return known
+
+    def broken(self) -> list[tuple[str, int]]:
+        """Files that were read and whose braces do not match, with the line."""
+        return sorted((path, source.broken) for path, source in self._sources.items() if source.broken)
 
     def otherwise(self, unsure: Iterable[tuple[str, int, str]]) -> CxxProgram:
         """The same library with undecided conditions taken the other way."""
@@ -264,6 +270,13 @@ class CxxProgram:
             self._facts[key] = NOTHING  # what leads back here adds nothing
             line = source.line(opened)
             facts = self.text_facts(source.text[opened : closed + 1], source.path, line, depth)
+            broken = frozenset(
+                (one, self.source(one).broken)
+                for one in (source.path, *self.included(source.path))
+                if self.source(one).broken
+            )
+            if broken:
+                facts = facts.plus(Facts(broken=broken))
             if source.prepared.unsure:
                 facts = facts.plus(Facts(unsure=_undecided(source, line, source.line(closed))))
             self._facts[key] = facts

@@ -427,6 +427,17 @@ def test_damage_stays_where_it_is(damage: dict[str, str]) -> None:
     assert found.rows or found.problems
 
 
+def test_braces_that_do_not_match_are_a_problem_with_its_place() -> None:
+    found = mapped({**FILES, "kern/csrc/far.cu": FAR + "void half(int n) {\n  if (n) {\n}\n"})
+    line = (FAR + "void").count("\n") + 1
+    assert [(p.path, p.line) for p in found.problems] == [("kern/csrc/far.cu", line)]
+    assert outcomes(found)["through"] == "??????"
+    assert f"kern/csrc/far.cu:{line}" in row(found, "through").cells["sm_120"].reason
+    assert {n: t for n, t in outcomes(found).items() if n != "through"} == {
+        n: t for n, t in WANTED.items() if n != "through"
+    }
+
+
 def test_a_missing_source_is_a_problem() -> None:
     found = mapped({**FILES, "kern/CMakeLists.txt": CMAKE.replace("csrc/far.cu", "csrc/gone.cu")})
     assert any("kern/csrc/gone.cu" in problem.message for problem in found.problems)
