@@ -399,6 +399,7 @@ def _registered(world: World, source: NativeSource) -> list[_Op]:
         if path.startswith(f"{source.spec.folder}/") and path.endswith(SUFFIXES) and path not in inside
     ]
     _unread(world, source, others)
+    _fetched(world, source)
     return [ops[key] for key in sorted(ops)]
 
 
@@ -437,9 +438,20 @@ def _read_file(
         op.doubt = merged(op.doubt, doubtful.get((one.namespace, one.name), ()))
 
 
+def _fetched(world: World, source: NativeSource) -> None:
+    """Say which trees the build fetches, and how much of the libraries is in them."""
+    parts = [part for of in source.parts.values() for part in of.values()]
+    for name, (path, line) in source.outside.items():
+        prefix = f"${{{name.lower()}_SOURCE_DIR}}"
+        used = {text for part in parts for text in part.outside if text.lower().startswith(prefix.lower())}
+        text = f"{name} is fetched at build time and not in this tree"
+        text += f"; {len(used)} sources of libraries are in it" if used else ""
+        world.unread.append(Problem(path, line, text))
+
+
 def _unread(world: World, source: NativeSource, paths: list[str]) -> None:
     """Say which files register operators although no library of this build contains them."""
-    wanted = [path for path in paths if "extension" in path or path.endswith((".cc", ".cpp"))]
+    wanted = [path for path in paths if path.endswith((".cc", ".cpp", ".cxx", ".cu"))]
     source.files.load(wanted)
     for path in wanted:
         raw = source.files.raw(path)

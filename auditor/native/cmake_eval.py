@@ -68,7 +68,7 @@ class Build:
 
     targets: dict[str, Target] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)  # read, in order
-    outside: dict[str, int] = field(default_factory=dict)  # trees fetched at build time -> line
+    outside: dict[str, tuple[str, int]] = field(default_factory=dict)  # trees fetched at build time
     packages: list[str] = field(default_factory=list)  # find_package
     flags: Value = ()  # CMAKE_CUDA_FLAGS at the end
     architectures: Value | None = None  # CMAKE_CUDA_ARCHITECTURES at the end
@@ -793,7 +793,7 @@ def _find_package(run: Evaluator, command: Command, args: list[Item]) -> None:
 
 def _fetched(run: Evaluator, command: Command, args: list[Item]) -> None:
     if args:
-        run.build.outside.setdefault(args[0].text, command.line)
+        run.build.outside.setdefault(args[0].text, (run.path, command.line))
 
 
 def _outputs(run: Evaluator, command: Command, args: list[Item]) -> None:

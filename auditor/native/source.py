@@ -46,7 +46,7 @@ class NativeSource:
     parts: dict[str, dict[str, Part]]
     files: Files
     problems: list[Problem] = field(default_factory=list)
-    outside: tuple[str, ...] = ()  # trees fetched at build time
+    outside: dict[str, tuple[str, int]] = field(default_factory=dict)  # trees fetched at build time -> place
 
 
 class Files:
@@ -134,7 +134,7 @@ def _source(
 ) -> NativeSource:
     problems: list[Problem] = []
     parts: dict[str, dict[str, Part]] = {}
-    outside: dict[str, None] = {}
+    outside: dict[str, tuple[str, int]] = {}
     folders = _by_folder(files.paths, spec.folder)
     files.load(
         name for name in folders if name.endswith((".cmake", "CMakeLists.txt")) and "/csrc/" not in name
@@ -144,12 +144,12 @@ def _source(
         run = Evaluator(files.raw, folders, variables, spec.folder)
         build = run.run(path)
         problems += [found for found in build.problems if found not in problems]
-        outside.update(dict.fromkeys(build.outside))
+        outside.update(build.outside)
         parts[machine] = {
             target.name: _part(run, build, target, machine, cuda) for target in build.targets.values()
         }
     libraries = _merged(parts, machines)
-    return NativeSource(spec, path, libraries, parts, files, problems, tuple(outside))
+    return NativeSource(spec, path, libraries, parts, files, problems, outside)
 
 
 def _by_folder(paths: Iterable[str], folder: str) -> dict[str, None]:

@@ -75,7 +75,10 @@ def test_the_whole_chain_is_told(found: Availability) -> None:
     for item in KEY["proof"]:
         proof = row(found, item["operator"]).cells[item["target"]].proof
         assert [f"{step.path}:{step.line}" for step in proof] == item["places"]
-    assert [problem.path for problem in found.unread] == KEY["unread"]
+    told = {problem.path for problem in found.unread if "registers operators" in problem.message}
+    assert sorted(told) == KEY["unread"]
+    fetched = [problem.message for problem in found.unread if "fetched at build time" in problem.message]
+    assert sorted(text.split()[0] for text in fetched) == KEY["fetched"]
 
 
 @pytest.mark.history
@@ -90,6 +93,17 @@ def test_an_older_compiler_builds_less() -> None:
     assert row(old, "sparse_prefill_fwd").cells["sm_100"].outcome == "not-built"
     assert row(old, "silu_and_mul").cells["sm_120"].outcome == "runs"
     assert row(old, "silu_and_mul").cells["sm_121"].outcome == "not-built"
+
+
+@pytest.mark.history
+def test_options_of_the_build_can_be_given() -> None:
+    history = os.environ.get("SGLANG_AUDITOR_HISTORY", "")
+    if not history:
+        pytest.skip("SGLANG_AUDITOR_HISTORY does not name a clone of SGLang")
+    tree = open_tree(TreeSpec(path=history, commit=KEY["commit"]), distribution="sglang", default_url=None)
+    options = KernelOptions(("sm_80", "sm_90"), {"cmake.ENABLE_BELOW_SM90": "OFF"})
+    cells = row(availability(tree, options), "silu_and_mul").cells
+    assert (cells["sm_80"].outcome, cells["sm_90"].outcome) == ("not-built", "runs")
 
 
 def _cpu() -> float:
