@@ -99,6 +99,10 @@ def import_(
     )
     if not dry_run:
         option = f" --folder {folder}" if folder else ""
+        if any(row.fits is not None and row.fits < len(row.paths) for row in taken.rows):
+            click.echo(
+                f"next: patches status {chosen} --onto {base} says what becomes of the others", err=True
+            )
         click.echo(f"next: say why each is carried, then patches lint {chosen}{option}", err=True)
     return EXIT_OK if taken.complete else EXIT_FINDINGS
 

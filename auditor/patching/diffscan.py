@@ -86,9 +86,11 @@ def scan(data: bytes, name: str = "", limits: Limits = DEFAULT_LIMITS) -> Scan:
     lines = data.split(b"\n")
     if lines[-1] == b"":
         lines.pop()
-    crlf = bool(lines) and all(line.endswith(b"\r") for line in lines)
+    # A paste may have lost the very last line end.
+    whole = lines if data.endswith(b"\n") else lines[:-1]
+    crlf = bool(whole) and all(line.endswith(b"\r") for line in whole)
     if crlf:
-        lines = [line[:-1] for line in lines]
+        lines = [line.removesuffix(b"\r") for line in lines]
     return _Scanner(lines, name, limits, crlf).run()
 
 
@@ -156,6 +158,14 @@ class _Scanner:
                 and self._peek(2)[:5] == b"*****"
             ):
                 raise self.fail("a context diff; unified ones are read", None, "diff -u OLD NEW", code="P001")
+            elif line.startswith(b"--- ") and self._peek(1).startswith(b"+++ "):
+                raise self.fail(
+                    "a file without a hunk: `@@ -LINE,COUNT +LINE,COUNT @@` comes next", self.at + 2
+                )
+            elif re.match(rb'diff --git "?[a-z]/.* "?[a-z]/', line):
+                raise self.fail(
+                    "this line starts a file, but what follows is not what git writes", self.at + 1
+                )
             elif self.out.files:
                 self._between(line)
                 self.at += 1
@@ -337,12 +347,19 @@ class _Scanner:
             raise self.fail("not a hunk head; it is written `@@ -LINE,COUNT +LINE,COUNT @@`")
         if line[:1] not in (b"+", b"-", b" ", b"\\") or line.rstrip() in (b"", b"--") or line == b"-- ":
             return
+        if line.startswith(b"--") and line.removesuffix(b"--")[2:] in self._boundaries():
+            return
         if not self._starts_plain(self.at):
             raise self.fail(
                 "the hunk goes on after the number of lines that its head says",
                 None,
                 "write the right counts into the head, or make the diff again",
             )
+
+    def _boundaries(self) -> set[bytes]:
+        """What ends the parts of a mail whose diff is an attachment."""
+        head = b"\n".join(self.out.prelude)
+        return set(re.findall(rb'boundary="?([^"\s;]{1,70})', head))
 
     def _hunk(self) -> Hunk:
         head = self.at

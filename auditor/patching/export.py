@@ -170,9 +170,9 @@ def dockerfile(
         f" && cd {shlex.quote(target)} \\",
     ]
     # In a folder below somebody's repository `git apply` skips everything and says nothing.
-    apply = 'GIT_CEILING_DIRECTORIES="$(dirname "$PWD")" git apply --whitespace=nowarn'
-    for file in files:
-        lines.append(f" && {apply} --check {where}/{file} && {apply} {where}/{file} \\")
+    lines.append(' && GIT_CEILING_DIRECTORIES="$(dirname "$PWD")" && export GIT_CEILING_DIRECTORIES \\')
+    apply = "git apply --whitespace=nowarn"
+    lines += [f" && {apply} {where}/{file} \\" for file in files]
     files["SHA256SUMS"] = sums
     if results is not None:
         proof = {path: data for path, data in results.items() if data is not None}

@@ -287,6 +287,8 @@ def test_control_characters_in_names() -> None:
         (b"index 1234567..89abcde 100644", b"index 1234567..89abcde 160000", "P005"),
         (b"index 1234567..89abcde 100644", b"new file mode 100644", "P002"),
         (b"+++ b/pkg/mod.py", b"+++ b/pkg/other.py", "P002"),
+        (b"index 1234567..89abcde 100644", b"indx 1234567..89abcde 100644", "P002"),
+        (b"@@ -1,3 +1,3 @@ def f():\n", b"", "P002"),
     ],
 )
 def test_patches_that_lie(old: bytes, new: bytes, code: str) -> None:
@@ -347,6 +349,20 @@ def test_no_prose_takes_long(head: bytes) -> None:
 )  # fmt: skip
 def test_too_much_of_one_thing(data: bytes) -> None:
     assert code_of(data) == "P003"
+
+
+def test_a_diff_as_an_attachment() -> None:
+    mail = (
+        b"From: A <a@b>\nSubject: [PATCH] x\nMIME-Version: 1.0\n"
+        b'Content-Type: multipart/mixed; boundary="----2.39.5"\n\n'
+        b"This is a multi-part message in MIME format.\n------2.39.5\nContent-Type: text/plain\n\nText\n---\n"
+        b"------2.39.5\nContent-Type: text/x-patch; name=x.patch\n\n" + SIMPLE + b"------2.39.5--\n"
+    )
+    assert parse_patch(mail).changes == parse_patch(SIMPLE).changes
+
+
+def test_crlf_with_the_last_line_end_lost() -> None:
+    assert parse_patch(SIMPLE.replace(b"\n", b"\r\n")[:-2]).changes == parse_patch(SIMPLE).changes
 
 
 def test_quoted_printable_mail() -> None:
