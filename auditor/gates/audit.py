@@ -231,15 +231,20 @@ def native_findings(
     found: list[Finding],
     record: Record | None,
 ) -> list[Finding]:
-    """``found`` together with the calls of operators that are not there for a target, from the tree's own
-    native source. Comes last: it runs functions that discovery passed by."""
-    from auditor.native.sites_audit import native_digest, rows_of, with_unguarded
+    """``found`` together with the calls of operators that are not there for a target: from the tree's own
+    native source, else from what is known of the release of kernels that it pins. Comes last: it runs
+    functions that discovery passed by."""
+    from auditor.native.sites_audit import from_facts, native_digest, pinned_facts, rows_of, with_unguarded
 
     digest = native_digest(tree, profile)
     if record is not None:
         record.native = digest
     if not digest:
-        return found
+        pinned = pinned_facts(record.tree if record is not None else tree, profile)
+        if pinned is None:
+            return found
+        with _no_collector():
+            return from_facts(found, tree, program, profile, options.targets, options.assumptions, pinned)
     tool = tool_digest() if options.use_cache else ""
     kept = rows_of(tree, profile, options.assumptions, tool=tool, digest=digest)
     with no_collector():

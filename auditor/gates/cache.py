@@ -40,7 +40,7 @@ def tool_digest() -> str:
     """A digest of everything of ours that a report depends on: code, queries, profiles, Python's version."""
     digest = sha256(repr(sys.version_info[:3]).encode())
     code = Path(__file__).parent.parent
-    for folder, kinds in ((code, (".py", ".json")), (data_root() / "queries", (".py", ".yaml"))):
+    for folder, kinds in ((code, (".py", ".json")), (data_root() / "queries", (".py", ".yaml", ".json"))):
         for path in sorted(_files(str(folder), kinds)):
             with open(path, "rb") as file:
                 data = file.read()

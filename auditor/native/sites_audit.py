@@ -11,13 +11,16 @@ import msgspec
 from auditor.arch import load_targets
 from auditor.errors import UserError
 from auditor.gates.model import Finding, Problem
+from auditor.gates.path_packages import requirements
 from auditor.native.model import Row
+from auditor.native.sites_facts import NativeFacts, known_versions, load_facts
 from auditor.native.sites_findings import findings, merged, settled
 from auditor.native.sites_run import derive
 from auditor.profile import Profile
 from auditor.program.program import Program
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import cached_bytes, store_bytes
+from auditor.trees.names import normal_name
 
 ROWS = "native-rows"
 
@@ -27,6 +30,15 @@ class Kept(NamedTuple):
 
     rows: tuple[Row, ...]
     problems: tuple[Problem, ...]
+
+
+class Pinned(NamedTuple):
+    """A package of kernels as a tree asks for it, and what is known of that version."""
+
+    text: str  # "sglang-kernel==0.4.4"
+    path: str
+    line: int
+    facts: NativeFacts | None
 
 
 def native_digest(tree: SourceTree, profile: Profile) -> str:
@@ -76,6 +88,56 @@ def rows_of(
     return kept
 
 
+def pinned_facts(tree: SourceTree, profile: Profile) -> Pinned | None:
+    """The package of kernels that a tree asks for, where its metadata says so. UserError N020."""
+    root = profile.root_of(tree.blobs())
+    ours = {normal_name(name) for name in profile.native_distributions}
+    for item in requirements(tree, profile, root or "") if root is not None else ():
+        if item.name in ours and not item.extra:
+            facts = load_facts(item.name, item.version) if item.version else None
+            return Pinned(item.text.partition(";")[0].strip(), item.place.path, item.place.line, facts)
+    return None
+
+
+def from_facts(
+    found: list[Finding],
+    tree: SourceTree,
+    program: Program,
+    profile: Profile,
+    targets: Sequence[str],
+    assumptions: Mapping[str, str],
+    pinned: Pinned,
+) -> list[Finding]:
+    """The same for a tree without native source, from what is known of the version that it pins; one note
+    where nothing is known."""
+    facts = pinned.facts
+    if facts is None:
+        have = ", ".join(v for name in profile.native_distributions for v in known_versions(name))
+        why = f"nothing is known of {pinned.text}" + (f", only of {have}" if have else "")
+        return [*found, _silent(pinned, why, targets)]
+    rows = facts.rows(program.world.cuda, assumptions.get("machine"))
+    unknown = [t for t in targets if all(row.cells[t].reason.startswith("no facts about") for row in rows)]
+    if unknown:
+        found = [*found, _silent(pinned, rows[0].cells[unknown[0]].reason, targets)]
+    uses = facts.uses(program.full)
+    derived = derive(tree, program, profile, rows, targets, assumptions, uses)
+    return merged(found, findings(derived, rows, targets), settled(derived, rows, targets))
+
+
+def _silent(pinned: Pinned, why: str, targets: Sequence[str]) -> Finding:
+    return Finding(
+        query="",
+        gate="",
+        path=pinned.path,
+        line=pinned.line,
+        symbol="",
+        verdict=dict.fromkeys(targets, "undecided"),
+        severity="note",
+        message=f"calls of compiled kernels are not judged: {why}",
+        detail=("no call is called unguarded in this report, and that says nothing about the tree",),
+    )
+
+
 def with_unguarded(
     found: list[Finding],
     tree: SourceTree,
@@ -93,4 +155,4 @@ def with_unguarded(
     return merged(found, own, settled(derived, kept.rows, targets))
 
 
-__all__ = ["Kept", "native_digest", "rows_of", "with_unguarded"]
+__all__ = ["Kept", "Pinned", "from_facts", "pinned_facts", "native_digest", "rows_of", "with_unguarded"]

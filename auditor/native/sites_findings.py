@@ -92,7 +92,7 @@ def _detail(one: Derived, rows: dict[str, Row], bad: Collection[str]) -> list[st
             out.append(because)
     if one.tried:
         out.append("inside a try: what is raised may be caught, a wrong result is not")
-    out += [f"{step.text}  {step.path}:{step.line}" for step in cell.proof if step.path]
+    out += [f"{step.text}  {step.path}:{step.line}" if step.path else step.text for step in cell.proof]
     return out
 
 

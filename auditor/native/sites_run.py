@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from auditor.arch import load_targets
 from auditor.native.model import Row, Site
 from auditor.native.sites import GONE, Derived, Sites
-from auditor.native.sites_wrappers import Wrappers, wrapper_program
+from auditor.native.sites_wrappers import Uses, Wrappers, wrapper_program
 from auditor.profile import Profile
 from auditor.program.program import Program
 from auditor.trees.base import SourceTree
@@ -20,18 +20,19 @@ def derive(
     rows: Iterable[Row],
     targets: Sequence[str],
     assumptions: Mapping[str, str],
+    names: Mapping[str, Uses] | None = None,
 ) -> list[Derived]:
     """The sites of the operators that are not there for one of the targets, by path and line.
 
     ``program`` has been discovered (the vocabulary is known). ``targets`` are those that are asked about;
-    what is said about the others holds too, but their callers are not followed.
+    what is said about the others holds too, but their callers are not followed. ``names`` says what the names
+    of a package of kernels stand for whose source is not in the tree.
     """
     wanted = [row for row in rows if any(_gone(row, target) for target in targets)]
     if not wanted:
         return []
-    wrappers = Wrappers(
-        wrapper_program(tree, profile, program, assumptions), [row.name for row in wanted], program.full
-    )
+    package = wrapper_program(tree, profile, program, assumptions) if names is None else None
+    wrappers = Wrappers(package, [row.name for row in wanted], program.full, names)
     return Sites(program, profile, tuple(load_targets()), wanted, wrappers).find(targets)
 
 

@@ -57,9 +57,15 @@ def merged(one: Use | None, other: Use) -> Use:
 
 
 class Wrappers:
-    """What the names of the package stand for. Without its source every name stands for nothing."""
+    """What the names of the package stand for: by its source (``program``), or as ``given``."""
 
-    def __init__(self, program: Program | None, wanted: Collection[str], full: int) -> None:
+    def __init__(
+        self,
+        program: Program | None,
+        wanted: Collection[str],
+        full: int,
+        given: Mapping[str, Uses] | None = None,
+    ) -> None:
         self.program = program
         self.full = full
         self.namespaces = frozenset(op.partition("::")[0] for op in wanted)
@@ -67,6 +73,11 @@ class Wrappers:
         self.uses: dict[str, Uses] = {}  # key of a function -> operators
         self.names: dict[str, set[str]] = {}  # short name of a wrapper -> operators
         self._meanings: dict[str, Uses] = {}
+        for name, uses in (given or {}).items():
+            kept = {op: use for op, use in uses.items() if op in self.wanted}
+            if kept:
+                self._meanings[name] = kept
+                self.names.setdefault(name.rpartition(".")[2], set()).update(kept)
         if program is not None:
             self._learn(program)
 
