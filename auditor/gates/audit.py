@@ -243,7 +243,7 @@ def native_findings(
         pinned = pinned_facts(record.tree if record is not None else tree, profile)
         if pinned is None:
             return found
-        with _no_collector():
+        with no_collector():
             return from_facts(found, tree, program, profile, options.targets, options.assumptions, pinned)
     tool = tool_digest() if options.use_cache else ""
     kept = rows_of(tree, profile, options.assumptions, tool=tool, digest=digest)
