@@ -199,30 +199,42 @@ class ExactProgram(Program):
 
     def _unrolled(self, node: Any, fr: Frame, inner: Frame) -> V | None:
         """A comprehension over known items, filtered per target, or None."""
-        if len(node.generators) != 1 or isinstance(node, ast.DictComp):
+        if isinstance(node, ast.DictComp):
             return super()._unrolled(node, fr, inner)
-        generator = node.generators[0]
-        iterable = self.ev(generator.iter, fr)
         each: list[list[Any]] = [[] for _ in range(self.count)]
+        if not self._expand(node, 0, self.full, fr, inner, each):
+            return None
         kind = {ast.ListComp: "list", ast.SetComp: "set", ast.GeneratorExp: "list"}[type(node)]
-        for group, mask in self._groups(iterable):
+        return make(tuple(Seq(kind, tuple(items)) for items in each))
+
+    def _expand(
+        self, node: Any, depth: int, mask: int, fr: Frame, inner: Frame, each: list[list[Any]]
+    ) -> bool:
+        """Add what the generators from ``depth`` on give where ``mask`` holds; False if that is open."""
+        if depth == len(node.generators):
+            value = self.ev(node.elt, inner)
+            for i in range(self.count):
+                if mask >> i & 1:
+                    each[i].append(value.at(i))
+            return sum(map(len, each)) <= MAX_ITEMS * self.count
+        generator = node.generators[depth]
+        for group, here in self._groups(self.ev(generator.iter, inner if depth else fr)):
+            if not mask & here:
+                continue
             items = self._items(V(group))
             if items is None:
-                return None
+                return False
             for item in items:
                 self.assign(generator.target, V(item), inner)
-                keep = mask
+                keep = mask & here
                 for condition in generator.ifs:
                     true, false = self.truth(self.ev(condition, inner))
                     if true & false & keep:
-                        return None
+                        return False
                     keep &= true
-                if keep:
-                    value = self.ev(node.elt, inner)
-                    for i in range(self.count):
-                        if keep >> i & 1:
-                            each[i].append(value.at(i))
-        return make(tuple(Seq(kind, tuple(items)) for items in each), iterable.roots, iterable.via)
+                if keep and not self._expand(node, depth + 1, keep, fr, inner, each):
+                    return False
+        return True
 
     def _groups(self, value: V) -> list[tuple[Any, int]]:
         """The different scalars of a value with the targets they hold on."""
