@@ -61,10 +61,19 @@ if TYPE_CHECKING:
     section=BUILT,
     help="Hold what was read from them against NVIDIA's cuobjdump.",
 )
+@click.option(
+    "--compile",
+    "compile_",
+    is_flag=True,
+    cls=Option,
+    section="what is asked",
+    help="Triton kernels too, where a signature is declared: does each configuration fit?",
+)
 @tree_options(targets="all")
 def kernels(
     name: str | None,
     op: str | None,
+    compile_: bool,
     kernels_wheel: str | None,
     kernels_installed: str | None,
     second: bool,
@@ -88,7 +97,7 @@ def kernels(
             raise UserError("U011", fact, hints=[f"audit kernels {profile_names()[0]}"])
         request = request._replace(project=name)
     with opened_kernels(request, kernels_wheel, kernels_installed, second) as (tree, compiled):
-        options = KernelOptions(request.targets, request.assumptions, request.project)
+        options = KernelOptions(request.targets, request.assumptions, request.project, compile=compile_)
         label = tree.info().label if compiled is None else compiled.label
         with Progress(request.quiet).waiting(f"reading the kernels of {label}"):
             found = availability(tree, options, compiled)

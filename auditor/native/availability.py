@@ -30,6 +30,7 @@ from auditor.native.registry_python import python_rows, python_side
 from auditor.native.source import SUFFIXES, NativeSource, Part, native_sources
 from auditor.native.source_loader import Pick, picks, same_name
 from auditor.native.source_macros import Macros
+from auditor.native.triton_build import compiler_version
 from auditor.profile import Profile, load_profile
 from auditor.trees.base import SourceTree
 
@@ -47,6 +48,7 @@ class KernelOptions(msgspec.Struct, frozen=True):
     project: str = "sglang"
     profile: Profile | None = None
     declared: bool = True  # kernels of the Python side too: compiled at run time, registered, Triton
+    compile: bool = False  # Triton kernels with a declared signature, for their shared memory
 
 
 @dataclass
@@ -79,7 +81,8 @@ def world_of(tree: SourceTree, options: KernelOptions) -> World:
 
 
 def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | None = None) -> Availability:
-    """The map of a tree. UserError N001 for a tree without native sources, built or declared kernels.
+    """The map of a tree. UserError N001 for a tree without native sources, built or declared kernels; N030
+    where Triton kernels are to be compiled and there is no Triton.
 
     ``compiled``: kernels as they were built; what is in their objects takes the place of what the build files
     say. They may be the tree itself, or one without sources: then the map is that of the objects alone.
@@ -90,6 +93,8 @@ def availability(tree: SourceTree, options: KernelOptions, compiled: Compiled | 
 
 def _mapped(tree: SourceTree, options: KernelOptions, compiled: Compiled | None) -> Availability:
     world = world_of(tree, options)
+    if options.compile and compiler_version() is None:
+        raise UserError("N030", "the package triton is not installed", hints=["pip install triton"])
     if compiled is not None:
         settle(world, compiled)
     sources = native_of(world) if compiled is None or not compiled.is_all(tree) else []
@@ -108,7 +113,7 @@ def _mapped(tree: SourceTree, options: KernelOptions, compiled: Compiled | None)
         rows = list(merged_rows(world, rows, compiled, libraries))
     side = python_side(tree, world.profile) if options.declared else None
     if side is not None:
-        more, problems = python_rows(side, world.profile, world.targets, world.cuda, rows)
+        more, problems = python_rows(side, world.profile, world.targets, world.cuda, rows, options.compile)
         rows += more
         world.problems += problems
     if not sources and not rows:

@@ -1,4 +1,4 @@
-"""The rows that come from the Python side of a tree: kernels compiled at run time, and declared ones."""
+"""The rows from the Python side of a tree: kernels compiled at run time, registered ones, Triton."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from auditor.native.jit import jit_rows
 from auditor.native.model import Row
 from auditor.native.registry import registry_rows
 from auditor.native.source import Files
+from auditor.native.triton_rows import triton_rows
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 
@@ -39,10 +40,15 @@ def python_rows(
     targets: dict[str, Target],
     cuda: str,
     operators: Iterable[Row],
+    compiled: bool = False,
 ) -> tuple[tuple[Row, ...], tuple[Problem, ...]]:
-    """Rows of kinds ``jit`` and ``registry``, and problems; ``operators``: what those may be."""
+    """Rows of kinds ``jit``, ``registry`` and ``triton``, and problems.
+
+    ``operators`` are what registered kernels may be; ``compiled``: compile Triton kernels with a signature.
+    """
     jit, problems = jit_rows(side.files, side.root, side.others, profile, targets, cuda)
     declared, more = registry_rows(
         side.files, side.root, profile, tuple(targets), {"cuda": cuda}, (*operators, *jit)
     )
-    return (*jit, *declared), (*problems, *more)
+    triton = triton_rows(side.files, side.root, profile, targets, cuda, compiled=compiled)
+    return (*jit, *declared, *triton), (*problems, *more)

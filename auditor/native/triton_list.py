@@ -83,7 +83,8 @@ class TritonProgram(ExactProgram):
             if module is None:
                 continue
             imported = _imported(module.text)
-            for qualname, line, decorators in _decorated(module.text):
+            marks = ("jit", *(alias for alias, name in imported.items() if name.endswith(".jit")))
+            for qualname, line, decorators in _decorated(module.text, marks):
                 kernel = self._kernel(module, qualname, line, decorators, imported)
                 if kernel is not None:
                     out.append(kernel)
@@ -172,8 +173,8 @@ def _imported(text: str) -> dict[str, str]:
     return out
 
 
-def _decorated(text: str) -> Iterator[tuple[str, int, list[ast.expr]]]:
-    """Qualified name, line and decorators of every function with a decorator that has ``jit`` in it.
+def _decorated(text: str, marks: tuple[str, ...]) -> Iterator[tuple[str, int, list[ast.expr]]]:
+    """Qualified name, line and decorators of every function whose decorators hold one of ``marks``.
 
     Found by lines: parsing whole files of kernels would cost more than everything else here.
     """
@@ -196,7 +197,7 @@ def _decorated(text: str) -> Iterator[tuple[str, int, list[ast.expr]]]:
             at += 1
         at += 1
         block = [each[indent:] for each in lines[start : at - 1]]
-        if name is None or not any("jit" in each for each in block):
+        if name is None or not any(mark in each for each in block for mark in marks):
             continue
         try:
             (node,) = ast.parse("\n".join([*block, "def f(): pass"])).body

@@ -211,7 +211,8 @@ class _Maker:
         if function is None or module is None or depth > 6:
             raise Uncompiled("its source is not found")
         frame = self.program.module_frame(module)
-        language, names = "", {}
+        language = ""
+        names: dict[str, Any] = {}
         for name in _free(function):
             scalar = self.program.name_value(name, frame).at(i)
             if isinstance(scalar, External) and scalar.name == _LANGUAGE:
