@@ -84,9 +84,10 @@ def triton_rows(
     kernels = program.kernels()
     known = signatures() if declared is None else declared
     maker = _Maker(program, {kernel.name: kernel for kernel in kernels})
+    short = _short_names([kernel.name for kernel in kernels])
     return tuple(
         Row(
-            name=f"triton::{kernel.name}",
+            name=f"triton::{short[kernel.name]}",
             kind="triton",
             path=kernel.path,
             line=kernel.line,
@@ -97,6 +98,21 @@ def triton_rows(
         )
         for kernel in kernels
     )
+
+
+def _short_names(names: list[str]) -> dict[str, str]:
+    """For each full name its shortest end of two parts or more that no other has."""
+    ends: dict[str, set[str]] = {}
+    for name in names:
+        parts = name.split(".")
+        for cut in range(len(parts)):
+            ends.setdefault(".".join(parts[cut:]), set()).add(name)
+    out = {}
+    for name in names:
+        parts = name.split(".")
+        options = [".".join(parts[-n:]) for n in range(2, len(parts) + 1)]
+        out[name] = next((end for end in options if len(ends[end]) == 1), name)
+    return out
 
 
 def _cells(

@@ -31,6 +31,12 @@ MEANING = {
     "not-built": "no compiled code for it",
     "unknown": "not decided, with a reason",
 }
+KINDS = {
+    "op": "operators",
+    "jit": "kernels compiled at run time",
+    "registry": "registered implementations",
+    "triton": "Triton kernels",
+}
 _NAME = 46
 _INDENT = 14
 #: Rows with the same pattern and reason that are shown one by one.
@@ -110,10 +116,14 @@ class _Writer:
         self.page.paragraph(" · ".join(part for part in parts if part), style="bold")
         given = ", ".join(f"{key}={value}" for key, value in found.assumptions.items())
         stats = found.stats
-        self.page.paragraph(
-            f"{stats['rows']} operators and kernels, {stats['decided']} of {stats['cells']} cells decided; "
-            f"{given}"
-        )
+        kinds = [
+            f"{stats[f'{kind} rows']} {words}, {stats[f'{kind} decided']} of {stats[f'{kind} cells']} cells decided"
+            for kind, words in KINDS.items()
+            if stats.get(f"{kind} rows")
+        ]
+        for words in kinds[:-1]:
+            self.page.paragraph(words)
+        self.page.paragraph(f"{kinds[-1] if kinds else 'no operators'}; {given}")
         self.page.blank()
 
     def libraries(self) -> None:

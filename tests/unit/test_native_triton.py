@@ -109,7 +109,7 @@ def project(text: str = KERNELS) -> dict[str, bytes]:
 
 def rows(text: str = KERNELS, *, compiled: bool = False, declared: dict | None = None) -> dict[str, Row]:
     found = triton_rows(project(text), "", profile(), TARGETS, compiled=compiled, declared=declared or {})
-    return {row.name.removeprefix("triton::app.kernels."): row for row in found}
+    return {row.name.removeprefix("triton::").removeprefix("kernels."): row for row in found}
 
 
 def test_kernels_are_found_by_what_their_decorators_are() -> None:
