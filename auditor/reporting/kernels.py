@@ -116,11 +116,11 @@ class _Writer:
         self.page.paragraph(" · ".join(part for part in parts if part), style="bold")
         given = ", ".join(f"{key}={value}" for key, value in found.assumptions.items())
         stats = found.stats
-        kinds = [
-            f"{stats[f'{kind} rows']} {words}, {stats[f'{kind} decided']} of {stats[f'{kind} cells']} cells decided"
-            for kind, words in KINDS.items()
-            if stats.get(f"{kind} rows")
-        ]
+        kinds = []
+        for kind, words in KINDS.items():
+            if stats.get(f"{kind} rows"):
+                decided = f"{stats[f'{kind} decided']} of {stats[f'{kind} cells']} cells decided"
+                kinds.append(f"{stats[f'{kind} rows']} {words}, {decided}")
         for words in kinds[:-1]:
             self.page.paragraph(words)
         self.page.paragraph(f"{kinds[-1] if kinds else 'no operators'}; {given}")
