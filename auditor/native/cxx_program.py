@@ -21,6 +21,7 @@ from auditor.profile import Native
 MOST = 600
 DEPTH = 14
 _WORD = re.compile(r"[A-Za-z_]\w*")
+_CALLED = re.compile(r"(?<![\w.:>])([A-Za-z_]\w*)[<(]")
 _LAUNCH = re.compile(r"<<<|\b(?:cudaLaunch\w*Kernel\w*|cuLaunchKernel\w*|hipLaunchKernelGGL)\b")
 #: How CUDA and PyTorch are asked which GPU this is.
 ASKING = re.compile(
@@ -204,10 +205,10 @@ class CxxProgram:
         words = set(_WORD.findall(text))
         for name in sorted(words & known):
             facts = facts.plus(self.name_facts(name, path, depth + 1))
-        for name in sorted((words & self.declared(path)) - known):
-            if not re.search(rf"(?<![\w.:>]){name}\s*[<(]", text):
-                continue
-            facts = facts.plus(self._elsewhere(name, path, depth + 1))
+        elsewhere = (words & self.declared(path)) - known
+        if elsewhere:
+            for name in sorted(elsewhere.intersection(_CALLED.findall(text))):
+                facts = facts.plus(self._elsewhere(name, path, depth + 1))
         return facts
 
     def _elsewhere(self, name: str, path: str, depth: int) -> Facts:

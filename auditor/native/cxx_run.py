@@ -31,6 +31,7 @@ _TELLING = frozenset(
     "true false return throw abort exit terminate __trap AT_ERROR TORCH_ERROR C10_THROW_ERROR major"
     " minor".split()
 )
+_LITERALS = frozenset({"number_literal", "lambda_expression"})
 _DECIDES = re.compile(r"\b(?:if|switch|throw|return)\b|\?|CHECK|ASSERT")
 _COMPARES = {"EQ": "==", "NE": "!=", "LT": "<", "LE": "<=", "GT": ">", "GE": ">="}
 #: Macros that check the status of a call, not a condition.
@@ -271,7 +272,8 @@ class _Body:
                 if name and value is not None:
                     if value.type in ("initializer_list", "argument_list") and len(named(value)) == 1:
                         value = named(value)[0]
-                    path.env[name] = self.value(value, path)
+                    idle = value.type not in _LITERALS and self.seen(value)[0] and self.inert(value, path)
+                    path.env[name] = UNKNOWN if idle else self.value(value, path)
             elif child.type in ("identifier", "pointer_declarator", "reference_declarator"):
                 name = _declared(child)
                 if name:
