@@ -37,8 +37,8 @@ def diff(old: str, new: str | None, show_diff: bool, exit_code: bool, form: str,
     """
     from dataclasses import asdict
 
-    from auditor.cli import facts
     from auditor.cli.output import write_bytes
+    from auditor.cli.patches_page import envelope
     from auditor.patching.rangediff import compare
     from auditor.patching.versions import load_version
 
@@ -50,13 +50,8 @@ def diff(old: str, new: str | None, show_diff: bool, exit_code: bool, form: str,
     found = compare(before, after)
     if form == "json":
         rows = [asdict(patch) for patch in found.patches]
-        data = {
-            "schema_version": "1.0",
-            "same": found.same,
-            "settings": list(found.settings),
-            "patches": rows,
-        }
-        write_bytes(facts.encode(data), None)
+        page = envelope("diff", same=found.same, settings=list(found.settings), patches=rows)
+        write_bytes(page, None)
         return EXIT_FINDINGS if exit_code and not found.same else EXIT_OK
     for text in found.settings:
         click.echo(f"* patchset.yaml  {text}")

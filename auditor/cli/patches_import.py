@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     help="Take patches that do this; written into the policy.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be taken; write nothing.")
+@click.option("--format", "form", type=click.Choice(("terminal", "json")), default="terminal")
 @click.option("--project", default=DEFAULT_PROJECT, hidden=True)
 @FOLDER
 @base_options("--base")
@@ -52,6 +53,7 @@ def import_(
     exclude: tuple[str, ...],
     allow: tuple[str, ...],
     dry_run: bool,
+    form: str,
     project: str,
     folder: str | None,
     base: str | None,
@@ -64,6 +66,7 @@ def import_(
     names are found in the tree, line ends are fitted, and each patch says whether it fits.
     Exit 1 if something was left out that was not excluded.
     """
+    from auditor.cli.output import write_bytes
     from auditor.cli.patches_target import base_tree, profile_of
     from auditor.patching.incoming import Options
     from auditor.patching.incoming_read import read_inputs
@@ -92,6 +95,9 @@ def import_(
         renamed = dict(zip((patch.name for patch in taken.patches), names))
     else:
         renamed = {}
+    if form == "json":
+        write_bytes(_as_json(taken, renamed, target.name, label, dry_run), None)
+        return EXIT_OK if taken.complete else EXIT_FINDINGS
     _report(taken, renamed, label)
     count = len(taken.patches)
     click.echo(
@@ -120,6 +126,16 @@ def _name_of(first: Path) -> str:
     if not check_name(found):
         raise UserError("P026", "no name for the patchset", place=str(first), hints=["--into NAME"])
     return found
+
+
+def _as_json(taken: Imported, renamed: dict[str, str], patchset: str, base: str, dry_run: bool) -> bytes:
+    from dataclasses import asdict
+
+    from auditor.cli.patches_page import envelope
+
+    rows = [{**asdict(row), "patch": renamed.get(row.patch, row.patch)} for row in taken.rows]
+    data = {"patchset": patchset, "base": base, "written": not dry_run, "complete": taken.complete}
+    return envelope("import", **data, inputs=rows)
 
 
 def _report(taken: Imported, renamed: dict[str, str], base: str) -> None:

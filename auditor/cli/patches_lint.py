@@ -18,8 +18,8 @@ from auditor.errors import EXIT_FINDINGS, EXIT_OK
 @FOLDER
 def lint(names: tuple[str, ...], form: str, folder: str | None) -> int:
     """Are these patchsets well formed: why, status, removal plan, order, lists, content? Exit 1 if not."""
-    from auditor.cli import facts
     from auditor.cli.output import write_bytes
+    from auditor.cli.patches_page import envelope
     from auditor.patching.lint import lint_patchset
     from auditor.patching.patchset import find_patchset, list_patchsets
 
@@ -31,7 +31,7 @@ def lint(names: tuple[str, ...], form: str, folder: str | None) -> int:
             {"code": item.code, "place": item.place, "message": item.message, "hints": list(item.hints)}
             for item in problems
         ]
-        write_bytes(facts.encode({"schema_version": "1.0", "problems": rows}), None)
+        write_bytes(envelope("lint", problems=rows), None)
         return EXIT_FINDINGS if problems else EXIT_OK
     for problem in problems:
         click.echo(f"{problem.place}: {problem.code} {problem.message}")

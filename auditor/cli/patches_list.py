@@ -16,8 +16,8 @@ from auditor.errors import UserError
 @FOLDER
 def list_(form: str, folder: str | None) -> None:
     """Which patchsets are there, for which upstreams, and how many patches has each?"""
-    from auditor.cli import facts
     from auditor.cli.output import write_bytes
+    from auditor.cli.patches_page import envelope
     from auditor.patching.patchset import list_patchsets, load_outline
 
     rows = []
@@ -37,7 +37,7 @@ def list_(form: str, folder: str | None) -> None:
             }
             for name, file in rows
         ]
-        write_bytes(facts.encode({"schema_version": "1.0", "patchsets": data}), None)
+        write_bytes(envelope("list", patchsets=data), None)
     else:
         width = max((len(name) for name, _ in rows), default=0)
         for name, file in rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,12 +22,22 @@ if TYPE_CHECKING:
 @click.argument("patchset", type=PatchsetType())
 @click.argument("patch", required=False, metavar="[PATCH]")
 @click.option("--diff", "with_diff", is_flag=True, help="The diff as well, in its canonical form.")
+@click.option("--format", "form", type=click.Choice(("terminal", "json")), default="terminal")
 @FOLDER
-def show(patchset: str, patch: str | None, with_diff: bool, folder: str | None) -> None:
+def show(patchset: str, patch: str | None, with_diff: bool, form: str, folder: str | None) -> None:
     """What is in this patchset; what does this patch change, why is it carried, and when can it go?"""
     from auditor.patching.patchset import load_patchset
 
     found = load_patchset(patchset, Path(folder) if folder else None)
+    if form == "json":
+        from auditor.cli.output import write_bytes
+        from auditor.cli.patches_page import envelope
+
+        chosen = found.patches if patch is None else (found.patch(patch),)
+        head = {"patchset": found.name, "title": found.file.title}
+        rows = [_as_json(found, each) for each in chosen]
+        write_bytes(envelope("show", **head, patches=rows), None)
+        return
     if patch is None:
         _stack(found)
         return
@@ -39,6 +49,22 @@ def show(patchset: str, patch: str | None, with_diff: bool, folder: str | None) 
         click.echo()
         sys.stdout.flush()
         sys.stdout.buffer.write(write_diff(changes.changes))
+
+
+def _as_json(patchset: Patchset, patch: Patch) -> dict[str, Any]:
+    import msgspec
+
+    changes = patch.changes.changes if patch.changes else ()
+    return {
+        "name": patch.name,
+        "form": patch.form,
+        "file": patch.place,
+        "project": patchset.project_of(patch),
+        "header": msgspec.to_builtins(patch.header),
+        "reference": msgspec.to_builtins(patch.reference) if patch.reference else None,
+        "edits": len(patch.edits),
+        "paths": [change.path for change in changes],
+    }
 
 
 def _stack(patchset: Patchset) -> None:

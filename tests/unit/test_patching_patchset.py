@@ -312,3 +312,32 @@ def test_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
 def test_the_patchsets_that_come_with_the_tool_are_well_formed() -> None:
     for _, folder in list_patchsets(data_root() / "patchsets"):
         assert lint_patchset(folder) == []
+
+
+def test_pages_as_json(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import json
+
+    made(tmp_path)
+    (tmp_path / "x.patch").write_text(DIFF)
+    monkeypatch.chdir(tmp_path)
+    pages = {}
+    for words in (
+        ["show", "mine"],
+        ["list"],
+        ["lint"],
+        ["diff", "mine", "mine"],
+        ["import", "x.patch", "--into", "x"],
+    ):
+        run(groups.patches, "patches", [*words, "--format", "json"])
+        pages[words[0]] = json.loads(capsys.readouterr().out)
+        assert pages[words[0]]["schema_version"] == "1.0"
+        assert str(tmp_path) not in json.dumps(pages[words[0]])
+    assert [patch["form"] for patch in pages["show"]["patches"]] == ["diff", "reference", "structural"]
+    assert pages["show"]["patches"][0]["header"]["why"] == {
+        "kind": "local-only",
+        "reason": "no card upstream",
+    }
+    assert pages["diff"]["same"] is True
+    assert pages["import"]["inputs"][0]["paths"] == ["pkg/mod.py"] and pages["import"]["complete"] is True
