@@ -127,8 +127,21 @@ def the_target(to: str | None, installed: str | None, profile: Profile) -> Targe
     return open_target(to, None if installed is None else installed or True, profile)
 
 
+_clones: dict[tuple[str | None, str], list[GitRepo]] = {}
+
+
 def clones(clone: str | None, profile: Profile) -> list[GitRepo]:
-    """Clones of the upstream that are here: the named one, else those around the current folder."""
+    """Clones of the upstream that are here: the named one, else those around the current folder.
+
+    Found once: each keeps a child that reads objects, and a matrix asks for many trees.
+    """
+    key = (clone, profile.name)
+    if key not in _clones:
+        _clones[key] = _find_clones(clone, profile)
+    return _clones[key]
+
+
+def _find_clones(clone: str | None, profile: Profile) -> list[GitRepo]:
     from auditor.patching.write.target import _markers
     from auditor.trees.git import GitRepo
     from auditor.trees.open import _nearby_clones

@@ -15,6 +15,7 @@ from auditor.errors import UserError
 from auditor.patching.header import Expectation
 from auditor.patching.mapping import PathMap
 from auditor.patching.model import ChangeSet, HunkResult, Outcome
+from auditor.patching.outcomes import outcome_of
 from auditor.patching.patchset import Patch, Patchset
 from auditor.patching.paths import check_no_twins, check_target_path
 from auditor.patching.reference import Resolved, resolve
@@ -256,7 +257,9 @@ class _Plan:
         if not mapped.changes:
             outcome = Outcome("skipped", skipped, note="an installed copy has none of its files")
         else:
-            outcome = self._port(mapped)
+            words = [entry.sha256, self.map.root or "", resolved.after if resolved is not None else ""]
+            words += [repr(sorted(self.renames.items())), repr(patch.file.exclude if patch.file else "")]
+            outcome = self._port(" ".join(words), mapped)
             hunks = tuple(replace(h, path=named.get(h.path, h.path)) for h in outcome.hunks)
             outcome = replace(outcome, hunks=(*hunks, *skipped))
             if outcome.status == "conflict" and self._spoilt & (touched | set(named.values())):
@@ -267,10 +270,13 @@ class _Plan:
             outcome = Outcome("upstream", outcome.hunks, note=note)
         return replace(entry, outcome=self._judged(patch, outcome), changes=changes, resolved=resolved)
 
-    def _port(self, changes: ChangeSet) -> Outcome:
-        from auditor.patching.port import port
+    def _port(self, key: str, changes: ChangeSet) -> Outcome:
+        def work(tree: SourceTree, blob: Callable[[str], bytes | None]) -> Outcome:
+            from auditor.patching.port import port  # not needed where the answer is kept
 
-        return port(changes, self._now, blobs=self.sources.blob, renames=self.renames)
+            return port(changes, tree, blobs=blob, renames=self.renames)
+
+        return outcome_of(key, self._now, self.sources.blob, work)
 
     def _structural(self, patch: Patch) -> Outcome:
         from auditor.patching.edits import apply_edits  # type: ignore[import-untyped]

@@ -138,10 +138,9 @@ def test_killed_at_random_moments(tmp_path: Path, way: str) -> None:
         target = opened()
         with at_work(target, 30) as root:
             revert(target, root, names)
-        leave_branch()
 
     def leave_branch() -> None:
-        if way == "commits" and git(tmp_path, "symbolic-ref", "HEAD") != "refs/heads/main":
+        if git(tmp_path, "symbolic-ref", "HEAD") != "refs/heads/main":
             git(tmp_path, "symbolic-ref", "HEAD", "refs/heads/main")
             git(tmp_path, "branch", "-q", "-D", "mine")
 
@@ -159,14 +158,8 @@ def test_killed_at_random_moments(tmp_path: Path, way: str) -> None:
         done = killed(take_out if on else apply, moment)
         how, _ = repair(opened(), 30)
         there = opened().state is not None
-        if (
-            on
-            and not there
-            and way == "commits"
-            and git(tmp_path, "symbolic-ref", "HEAD") != "refs/heads/main"
-        ):
-            git(tmp_path, "symbolic-ref", "HEAD", "refs/heads/main")
-            git(tmp_path, "branch", "-q", "-D", "mine")
+        if way == "commits" and on and not there:
+            leave_branch()
         now = snapshot(tmp_path, checkout)
         assert now == (after if there else before), (number, moment, how, done)
         end = f"{'revert' if on else 'apply'}: {how or 'nothing to repair'}"

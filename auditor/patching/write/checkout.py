@@ -261,11 +261,13 @@ class Checkout:
             now = there.get(path)
             if (f"{now.mode} {now.oid}" if now else "") != entry:
                 lines.append(f"{entry or '0 ' + _NO_ID}\t".encode() + _raw(path))
-        if not lines:
+        if not wanted:
             return
         self.require_unlocked()
-        self._git("update-index", "-z", "--index-info", stdin=b"\0".join(lines) + b"\0")
-        # Facts of the new files, so that nothing has to be read again; a failure costs only that.
+        if lines:
+            self._git("update-index", "-z", "--index-info", stdin=b"\0".join(lines) + b"\0")
+        # Facts of the new files, so that nothing has to be read again; also where an earlier run was killed
+        # before it came to this. A failure costs only that.
         self.repo.run(*self._without_filters(), "update-index", "-q", "--refresh", work_tree=True)
 
     def _at(self, ref: str) -> str:
