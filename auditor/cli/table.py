@@ -70,6 +70,7 @@ AUDIT = Program(
         "kernels": Verb(
             "which compiled kernels each target has, and why not", "auditor.cli.audit_kernels:kernels"
         ),
+        "diff": Verb("what changed in meaning between two trees", "auditor.cli.audit_diff:diff"),
         "targets": Verb("which GPUs are known and what each can do", "auditor.cli.audit_targets:targets"),
         "query": Verb("named patterns: list, show, new, test, lint", "auditor.cli.audit_query:query"),
         "cache": Verb("what is cached and where: info, clear", "auditor.cli.audit_cache:cache"),

@@ -1,0 +1,263 @@
+"""Two audits compared: what changed in meaning, target by target, and what only moved."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from difflib import SequenceMatcher
+
+from auditor import __version__
+from auditor.errors import UserError
+from auditor.gates.model import Finding, Gate, Report
+from auditor.history.flags import Flag
+from auditor.history.join import join
+from auditor.history.model import KINDS, Change, Diff
+from auditor.native.model import Availability, Cell, Row
+
+SCHEMA_VERSION = "1.0"
+#: Verdicts of queries whose coming and going is a kind of change of its own.
+_OF_VERDICT = {"env-forced": "forced", "wrong-default": "default"}
+_ORDER = list(KINDS)
+_PLACE = re.compile(r":\d+\b")
+
+
+def compare(
+    old: Report,
+    new: Report,
+    *,
+    kernels: tuple[Availability, Availability] | None = None,
+    flags: tuple[Mapping[str, Flag], Mapping[str, Flag]] | None = None,
+    notes: Iterable[str] = (),
+) -> Diff:
+    """What changed from ``old`` to ``new``. UserError H001 where the two were not asked the same."""
+    for name in ("project", "targets", "reference", "assumptions"):
+        if getattr(old, name) != getattr(new, name):
+            raise UserError(
+                "H001",
+                f"the two audits differ in their {name}: what changed cannot be told from what was asked",
+                hints=["audit diff A B --target LIST"],
+            )
+    changes, stats = gate_changes(old, new)
+    changes += finding_changes(old, new)
+    if kernels is not None:
+        changes += kernel_changes(*kernels, new.targets)
+    if flags is not None:
+        changes += flag_changes(*flags)
+    counted = Counter(change.kind for change in changes)
+    stats.update({kind: counted[kind] for kind in KINDS if counted[kind]})
+    return Diff(
+        schema_version=SCHEMA_VERSION,
+        tool=f"sglang-auditor {__version__}",
+        project=new.project,
+        old=old.tree,
+        new=new.tree,
+        targets=new.targets,
+        reference=new.reference,
+        assumptions=new.assumptions,
+        changes=tuple(sorted(changes, key=_key)),
+        stats=stats,
+        notes=tuple(notes),
+    )
+
+
+def _key(change: Change) -> tuple[object, ...]:
+    return _ORDER.index(change.kind), change.path, change.line, change.what, change.gate
+
+
+# -- gates -----------------------------------------------------------------------------------------
+
+
+def outcome(gate: Gate, target: str) -> str:
+    """Which way a target goes at a gate, in a word."""
+    if gate.reached[target] == "false":
+        return "not reached"
+    return {"true": "yes", "false": "no", "unknown": "unknown"}[gate.truth[target]]
+
+
+def gate_changes(old: Report, new: Report) -> tuple[list[Change], dict[str, int]]:
+    """Changes of gates, and how many are the same (and of these how many undecided on both sides)."""
+    pairs, removed, added = join(old.gates, new.gates)
+    changes = []
+    same = undecided = 0
+    for a, b in pairs:
+        change = _changed(a, b, new.targets)
+        if change is None:
+            same += 1
+            undecided += any(outcome(b, target) == "unknown" for target in new.targets)
+        else:
+            changes.append(change)
+    for gate in added:
+        after = {target: outcome(gate, target) for target in new.targets}
+        changes.append(_of_gate("added", gate, after=after))
+    for gate in removed:
+        before = {target: outcome(gate, target) for target in old.targets}
+        changes.append(_of_gate("removed", gate, before=before))
+    return changes, {"gates": len(new.gates), "same": same, "undecided in both": undecided}
+
+
+def _of_gate(kind: str, gate: Gate, **facts: dict[str, str]) -> Change:
+    return Change(
+        kind=kind,
+        what=gate.predicate,
+        path=gate.path,
+        line=gate.line,
+        symbol=gate.symbol,
+        gate=gate.id,
+        area=gate.area,
+        **facts,  # type: ignore[arg-type]
+    )
+
+
+def _changed(a: Gate, b: Gate, targets: tuple[str, ...]) -> Change | None:
+    differing = [target for target in targets if outcome(a, target) != outcome(b, target)]
+    other_words = a.predicate != b.predicate
+    if differing:
+        kind = "predicate" if other_words and _elsewhere(a, b, targets) else "outcome"
+    elif other_words:
+        # the same on the targets asked for; "means the same" is said only if it does on all of them
+        kind = "predicate" if (a.truth, a.reached) != (b.truth, b.reached) else "respelled"
+    elif a.path != b.path or a.symbol != b.symbol:
+        kind = "moved"
+    else:
+        return None
+    return Change(
+        kind=kind,
+        what=b.predicate,
+        path=b.path,
+        line=b.line,
+        symbol=b.symbol,
+        gate=b.id,
+        old_gate=a.id if a.id != b.id else "",
+        old_path=a.path if a.path != b.path else "",
+        old_line=a.line if a.path != b.path else 0,
+        old_what=a.predicate if other_words else "",
+        before={target: outcome(a, target) for target in differing},
+        after={target: outcome(b, target) for target in differing},
+        area=b.area,
+    )
+
+
+def _elsewhere(a: Gate, b: Gate, targets: tuple[str, ...]) -> bool:
+    """Whether what changed for the targets is only between decided and undecided."""
+    return all(
+        "unknown" in (outcome(a, target), outcome(b, target))
+        for target in targets
+        if outcome(a, target) != outcome(b, target)
+    )
+
+
+# -- findings of queries ---------------------------------------------------------------------------
+
+
+def finding_changes(old: Report, new: Report) -> list[Change]:
+    """Forced settings and wrong defaults that came or went. Other verdicts show at their gates."""
+    before, after = _told(old), _told(new)
+    out = []
+    for key in sorted({*before, *after}):
+        was, now = before.get(key), after.get(key)
+        here = now or was
+        assert here is not None
+        old_words = {t: v for t, v in was.verdict.items() if t in old.targets} if was else {}
+        new_words = {t: v for t, v in now.verdict.items() if t in new.targets} if now else {}
+        names = [t for t in new.targets if old_words.get(t, "same") != new_words.get(t, "same")]
+        if not names:
+            continue
+        kind = next(_OF_VERDICT[v] for v in (*old_words.values(), *new_words.values()) if v in _OF_VERDICT)
+        out.append(
+            Change(
+                kind=kind,
+                what=here.message,
+                path=here.path,
+                line=here.line,
+                symbol=here.symbol,
+                gate=here.gate,
+                before={t: old_words.get(t, "same") for t in names},
+                after={t: new_words.get(t, "same") for t in names},
+                why=here.query,
+                area=here.area,
+            )
+        )
+    return out
+
+
+def _told(report: Report) -> dict[tuple[str, str, str, int], Finding]:
+    """Findings of the two verdicts by what they say, not where: query, last part of the symbol, message."""
+    out: dict[tuple[str, str, str, int], Finding] = {}
+    seen: Counter[tuple[str, str, str]] = Counter()
+    for finding in sorted(report.findings, key=lambda f: (f.path, f.line, f.query, f.message)):
+        if not set(finding.verdict.values()) & set(_OF_VERDICT):
+            continue
+        # a message may name places; that they moved is no change
+        name = finding.query, finding.symbol.rpartition(".")[2], _PLACE.sub(":", finding.message)
+        out[name[0], name[1], name[2], seen[name]] = finding
+        seen[name] += 1
+    return out
+
+
+# -- kernels ---------------------------------------------------------------------------------------
+
+
+def kernel_changes(old: Availability, new: Availability, targets: tuple[str, ...]) -> list[Change]:
+    """Operators that a target gained or lost, or of which that cannot be said any more."""
+    before = {(row.kind, row.name): row for row in old.rows}
+    after = {(row.kind, row.name): row for row in new.rows}
+    out = []
+    for key in sorted({*before, *after}):
+        was, now = before.get(key), after.get(key)
+        row = now or was
+        assert row is not None
+        names = [t for t in targets if _cell(was, t).outcome != _cell(now, t).outcome]
+        if not names:
+            continue
+        out.append(
+            Change(
+                kind="kernel",
+                what=row.name,
+                path=row.path,
+                line=row.line,
+                before={t: _cell(was, t).outcome for t in names},
+                after={t: _cell(now, t).outcome for t in names},
+                why=_cell(now, names[0]).reason or ("no longer registered" if now is None else ""),
+                area=row.area,
+            )
+        )
+    return out
+
+
+def _cell(row: Row | None, target: str) -> Cell:
+    return Cell("absent") if row is None else row.cells.get(target, Cell("unknown"))
+
+
+# -- flags -----------------------------------------------------------------------------------------
+
+
+def flag_changes(old: Mapping[str, Flag], new: Mapping[str, Flag]) -> list[Change]:
+    """Declared flags that came, went, were renamed or got another default."""
+    if not old or not new:
+        return []
+    gone = [old[name] for name in sorted(old) if name not in new]
+    come = [new[name] for name in sorted(new) if name not in old]
+    out = []
+    for flag in gone:
+        options = [
+            (SequenceMatcher(None, flag.name, other.name, autojunk=False).ratio(), other.name, other)
+            for other in come
+            if other.declared == flag.declared
+        ]
+        best = max(options, default=None, key=lambda option: option[:2])
+        if best is not None and best[0] >= 0.8:
+            come.remove(best[2])
+            out.append(_of_flag(best[2], old_what=flag.name, why="renamed"))
+        else:
+            out.append(_of_flag(flag, why="dropped"))
+    out += [_of_flag(flag, why="declared") for flag in come]
+    for name in sorted({*old} & {*new}):
+        if old[name].declared != new[name].declared:
+            why = f"declared as {new[name].declared}, was {old[name].declared}"
+            out.append(_of_flag(new[name], why=why))
+    return out
+
+
+def _of_flag(flag: Flag, *, why: str, old_what: str = "") -> Change:
+    return Change(kind="flag", what=flag.name, path=flag.path, line=flag.line, why=why, old_what=old_what)

@@ -1,0 +1,129 @@
+"""The page of ``audit diff``: what changed in meaning first, what only moved as a count."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from auditor.history.model import KINDS, Change, Diff
+from auditor.reporting.terminal import WIDEST
+from auditor.reporting.text import Page, Places, Span, clean
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from auditor.trees.base import SourceTree
+
+#: Kinds that are counted in the head and listed only with -v.
+QUIET_KINDS = ("moved", "respelled", "flag")
+_STYLES = {"outcome": "bold yellow", "kernel": "bold yellow", "forced": "bold red", "default": "bold red"}
+_INDENT = 16
+
+
+def render(
+    diff: Diff,
+    console: Console,
+    *,
+    verbose: int = 0,
+    quiet: bool = False,
+    tree: SourceTree | None = None,
+    commits: str = "",
+) -> None:
+    """Print a comparison. ``tree`` is the newer one, for links; ``commits`` says how many lie between."""
+    page = Page(min(console.width, WIDEST))
+    paths = {change.path for change in diff.changes} | {c.old_path for c in diff.changes if c.old_path}
+    places = Places(paths, tree, console.is_terminal)
+    if not quiet:
+        _header(diff, page, commits)
+    for kind, meaning in KINDS.items():
+        listed = [change for change in diff.changes if change.kind == kind]
+        if not listed or (kind in QUIET_KINDS and not verbose):
+            continue
+        page.blank()
+        page.add(Span(kind.ljust(_INDENT), _STYLES.get(kind, "bold")), Span(f"{meaning}"))
+        for change in listed:
+            _entry(change, page, places)
+    if not quiet:
+        _footer(diff, page, verbose)
+    page.write(console)
+
+
+def _header(diff: Diff, page: Page, commits: str) -> None:
+    dates = " → ".join(date for date in (diff.old.date, diff.new.date) if date)
+    words = [f"{diff.project} {diff.old.label} → {diff.new.label}", commits, dates]
+    page.paragraph(" · ".join(word for word in words if word), style="bold")
+    counts = [_counted(kind, diff.stats[kind]) for kind in KINDS if kind in diff.stats]
+    same = f"{diff.stats.get('same', 0):,} gates the same"
+    undecided = diff.stats.get("undecided in both", 0)
+    same += f" ({undecided:,} undecided in both)" if undecided else ""
+    page.paragraph(" · ".join([*counts, same]))
+    page.paragraph(f"for {', '.join(diff.targets)}")
+    for note in diff.notes:
+        page.paragraph(clean(note), head="note:", indent=6)
+
+
+_WORDS = {
+    "outcome": ("outcome changed", "outcomes changed"),
+    "kernel": ("kernel changed", "kernels changed"),
+    "forced": ("forced setting changed", "forced settings changed"),
+    "default": ("default changed", "defaults changed"),
+    "predicate": ("condition changed", "conditions changed"),
+    "added": ("gate added", "gates added"),
+    "removed": ("gate removed", "gates removed"),
+    "flag": ("flag changed", "flags changed"),
+    "respelled": ("respelled", "respelled"),
+    "moved": ("moved", "moved"),
+}
+
+
+def _counted(kind: str, number: int) -> str:
+    return f"{number:,} {_WORDS[kind][number != 1]}"
+
+
+def _entry(change: Change, page: Page, places: Places) -> None:
+    head = Span(clean(f"  {change.area}").ljust(_INDENT - 1) + " ")
+    place = places.span(change.path, change.line) if change.path else Span("")
+    page.add(head, place, Span(clean(f"  {change.symbol}") if change.symbol else ""))
+    if change.old_what and change.old_what != change.what:
+        page.paragraph(f"{change.old_what} → {change.what}", indent=_INDENT, most=3)
+    else:
+        page.paragraph(change.what, indent=_INDENT, most=2)
+    if change.old_path:
+        page.paragraph(f"was at {places.text(change.old_path, change.old_line)}", indent=_INDENT)
+    for text in _ways(change):
+        page.paragraph(text, indent=_INDENT)
+    if change.why and change.kind not in ("forced", "default"):
+        page.paragraph(change.why, indent=_INDENT, most=2)
+    if change.commits:
+        page.paragraph(_commits(change), indent=_INDENT)
+
+
+def _ways(change: Change) -> list[str]:
+    """One line per way that targets went: ``sm_120 sm_121: no → yes``."""
+    groups: dict[tuple[str, str], list[str]] = {}
+    for target in dict.fromkeys((*change.before, *change.after)):
+        pair = change.before.get(target, ""), change.after.get(target, "")
+        groups.setdefault(pair, []).append(target)
+    out = []
+    for (before, after), names in groups.items():
+        way = f"{before} → {after}" if before and after else before or after
+        out.append(f"{' '.join(names)}: {way}")
+    return out
+
+
+def _commits(change: Change) -> str:
+    first = change.commits[0]
+    if len(change.commits) == 1:
+        number = f" #{first.pr}" if first.pr else ""
+        return f"{first.id[:9]}{number} {first.date} {first.subject}"
+    ids = " ".join(commit.id[:9] for commit in change.commits[:4])
+    return f"one of {len(change.commits)} commits: {ids}{' …' if len(change.commits) > 4 else ''}"
+
+
+def _footer(diff: Diff, page: Page, verbose: int) -> None:
+    hidden = [kind for kind in QUIET_KINDS if kind in diff.stats and not verbose]
+    if not diff.changes:
+        page.blank()
+        page.paragraph("nothing changed in meaning")
+    if hidden:
+        page.blank()
+        page.paragraph(f"not listed: {', '.join(hidden)}; -v lists them")

@@ -1,0 +1,82 @@
+"""Commits between two commits of one repository, and which of them touched which file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from auditor.trees.git import GitRepo
+
+_PR = re.compile(r"\(#(\d+)\)\s*$")
+
+
+@dataclass(frozen=True)
+class LogEntry:
+    """A commit as the log tells it. ``pr`` is the number at the end of the subject, "" if there is none."""
+
+    oid: str
+    date: str  # committer date, YYYY-MM-DD
+    subject: str
+
+    @property
+    def pr(self) -> str:
+        match = _PR.search(self.subject)
+        return match[1] if match else ""
+
+
+def commits_between(repo: GitRepo, old: str, new: str) -> list[LogEntry]:
+    """Commits that ``new`` has and ``old`` has not, newest first. UserError T013 where git refuses."""
+    raw = repo.output("log", "--no-show-signature", "--format=%H%x1f%cs%x1f%s", f"{old}..{new}", "--")
+    return [_entry(line) for line in raw.decode("utf-8", "replace").splitlines() if line]
+
+
+def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str, list[LogEntry]]:
+    """Path -> the commits between that touched it, newest first. Merges are left out."""
+    wanted = sorted(set(paths))
+    if not wanted:
+        return {}
+    raw = repo.output(
+        "log",
+        "--no-show-signature",
+        "--no-merges",
+        "--no-renames",
+        "--name-only",
+        "-z",
+        "--format=%x1e%H%x1f%cs%x1f%s%x1e",
+        f"{old}..{new}",
+        "--",
+        *(f":(literal,top){path}" for path in wanted),
+    )
+    out: dict[str, list[LogEntry]] = {path: [] for path in wanted}
+    parts = raw.decode("utf-8", "replace").split("\x1e")
+    for head, names in zip(parts[1::2], parts[2::2]):
+        entry = _entry(head)
+        for name in names.strip("\0\n").split("\0"):
+            if name.strip("\n") in out:
+                out[name.strip("\n")].append(entry)
+    return out
+
+
+def with_line(repo: GitRepo, old: str, new: str, path: str, text: str) -> list[LogEntry]:
+    """The commits between that added or removed a line of ``path`` in which ``text`` stands."""
+    raw = repo.output(
+        "log",
+        "--no-show-signature",
+        "--no-merges",
+        "--no-renames",
+        "--format=%H%x1f%cs%x1f%s",
+        "-G",
+        re.sub(r"([\\.\[\]*^$+?(){}|])", r"[\1]", text).replace("[\\]", "\\\\").replace("[^]", "\\^"),
+        "--extended-regexp",
+        f"{old}..{new}",
+        "--",
+        f":(literal,top){path}",
+    )
+    return [_entry(line) for line in raw.decode("utf-8", "replace").splitlines() if line]
+
+
+def _entry(line: str) -> LogEntry:
+    oid, _, rest = line.strip("\0\n").partition("\x1f")
+    date, _, subject = rest.partition("\x1f")
+    return LogEntry(oid, date, subject)

@@ -1,0 +1,131 @@
+"""What `audit diff` says about two small trees, change by change."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from auditor.errors import UserError
+from auditor.gates.audit import AuditOptions, audit
+from auditor.gates.model import Report
+from auditor.history.diff import compare, flag_changes, kernel_changes
+from auditor.history.flags import Flag
+from auditor.history.model import Change, Diff
+from auditor.native.model import Availability, Cell, Row
+from auditor.queries.exampletree import PROFILE, MemoryTree
+from auditor.reporting.diffjson import diff_schema, dumps
+
+TARGETS = ("sm_120", "sm_121")
+HEAD = "import torch\n\n\ndef cap():\n    return torch.cuda.get_device_capability()\n\n\n"
+
+
+def report(*targets: str, **files: str) -> Report:
+    names = {f"example/{name}.py": HEAD + text for name, text in files.items()}
+    options = AuditOptions(targets or TARGETS, project="example", profile=PROFILE, queries=())
+    return audit(MemoryTree({"example/__init__.py": "", **names}), options)
+
+
+def changes(old: Report, new: Report) -> list[Change]:
+    return list(compare(old, new).changes)
+
+
+GATE = "def run():\n    if cap() >= (12, 0):\n        return 1\n    return 2\n"
+
+
+def test_the_same_tree_has_no_changes() -> None:
+    found = compare(report(a=GATE), report(a=GATE))
+    assert found.changes == () and found.stats["same"] == found.stats["gates"] > 0
+
+
+def test_lines_that_moved_within_a_file_are_no_change() -> None:
+    assert changes(report(a=GATE), report(a="X = 1\n\n\n" + GATE)) == []
+
+
+def test_an_outcome_that_changed_for_one_target_names_it() -> None:
+    (one,) = changes(report(a=GATE), report(a=GATE.replace("(12, 0)", "(12, 1)")))
+    assert (one.kind, one.before, one.after) == ("outcome", {"sm_120": "yes"}, {"sm_120": "no"})
+    assert one.old_what == "cap() >= (12, 0)" and one.what == "cap() >= (12, 1)"
+
+
+def test_a_condition_spelled_otherwise_that_means_the_same_on_all_targets() -> None:
+    (one,) = changes(report(a=GATE), report(a=GATE.replace(">= (12, 0)", "> (11, 9)")))
+    assert (one.kind, one.before) == ("respelled", {})
+
+
+def test_a_condition_that_differs_on_other_targets_only_is_another_condition() -> None:
+    (one,) = changes(report(a=GATE), report(a=GATE.replace("(12, 0)", "(10, 0)")))
+    assert (one.kind, one.before) == ("predicate", {})
+
+
+def test_a_gate_that_went_to_another_file_has_moved() -> None:
+    (one,) = changes(report(a=GATE), report(b=GATE))
+    assert (one.kind, one.path, one.old_path) == ("moved", "example/b.py", "example/a.py")
+
+
+def test_gates_that_came_and_went_say_what_they_are() -> None:
+    old, new = report(a=GATE), report(a=GATE + "\n\ndef other():\n    assert cap()[0] == 9\n")
+    (come,) = changes(old, new)
+    (gone,) = changes(new, old)
+    assert (come.kind, come.after) == ("added", {"sm_120": "no", "sm_121": "no"})
+    assert (gone.kind, gone.before, gone.gate) == ("removed", {"sm_120": "no", "sm_121": "no"}, come.gate)
+
+
+def test_two_gates_of_one_function_are_not_confused() -> None:
+    text = "def run():\n    if cap() >= (9, 0):\n        a = 1\n    if cap() >= (12, 0):\n        a = 2\n"
+    found = changes(report(a=text), report(a=text.replace("(9, 0)", "(12, 1)")))
+    assert [(one.kind, one.line, one.before) for one in found] == [("outcome", 9, {"sm_120": "yes"})]
+
+
+def test_what_was_asked_must_be_the_same() -> None:
+    with pytest.raises(UserError) as told:
+        compare(report(a=GATE), report("sm_120", a=GATE))
+    assert told.value.code == "H001" and "targets" in told.value.fact
+
+
+def kernels(**cells: str) -> Availability:
+    rows = tuple(
+        Row(f"ns::{name}", "op", "ops.cc", 3, {"sm_120": Cell(outcome, f"because of {outcome}")})
+        for name, outcome in cells.items()
+    )
+    return Availability("1.0", "t", "p", None, ("sm_120",), {}, (), rows, (), (), (), {})
+
+
+def test_kernels_gained_lost_and_gone() -> None:
+    before = kernels(a="runs", b="not-built", c="runs", d="unknown")
+    after = kernels(a="not-built", b="runs", d="unknown", e="runs")
+    found = kernel_changes(before, after, ("sm_120",))
+    ways = [(one.what, one.before["sm_120"], one.after["sm_120"]) for one in found]
+    assert ways == [
+        ("ns::a", "runs", "not-built"),
+        ("ns::b", "not-built", "runs"),
+        ("ns::c", "runs", "absent"),
+        ("ns::e", "absent", "runs"),
+    ]
+    assert found[0].why == "because of not-built" and found[2].why == "no longer registered"
+
+
+def flag(name: str, declared: str = "Bool(False)") -> Flag:
+    return Flag(name, declared, "env.py", 1)
+
+
+def test_flags_declared_dropped_renamed_and_changed() -> None:
+    old = {name: flag(name) for name in ("USE_FAST_PATH", "GONE", "KEPT")}
+    new = {"USE_FASTER_PATH": flag("USE_FASTER_PATH"), "KEPT": flag("KEPT", "Bool(True)")}
+    new["NEW"] = flag("NEW", "Int(3)")
+    found = {one.what: (one.why, one.old_what) for one in flag_changes(old, new)}
+    assert found == {
+        "USE_FASTER_PATH": ("renamed", "USE_FAST_PATH"),
+        "GONE": ("dropped", ""),
+        "NEW": ("declared", ""),
+        "KEPT": ("declared as Bool(True), was Bool(False)", ""),
+    }
+
+
+def test_the_schema_is_the_committed_one_and_fits() -> None:
+    committed = Path("reports/schema/diff-1.json").read_bytes()
+    assert diff_schema() == committed
+    found: Diff = compare(report(a=GATE), report(a=GATE.replace("(12, 0)", "(12, 1)")))
+    jsonschema.validate(json.loads(dumps(found)), json.loads(committed))
