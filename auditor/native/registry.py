@@ -6,7 +6,7 @@ the tree's own detection finds for each target, and the choice is asked of the t
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from auditor.arch import load_targets
@@ -38,20 +38,28 @@ def registry_rows(
     targets: tuple[str, ...],
     assumptions: dict[str, str] | None = None,
     known: Iterable[Row] = (),
+    behind: Callable[[str, int], str | None] | None = None,
 ) -> tuple[tuple[Row, ...], tuple[Problem, ...]]:
     """A row per declared implementation, and what could not be read of the declarations.
 
     ``files`` are the Python files of the package below ``root``. ``known`` are rows of operators: an
-    implementation that is nothing but one of them cannot be there where that operator is not.
+    implementation that is nothing but one of them cannot be there where that operator is not. ``behind``
+    gives the operator that a function calls on a target (by its place in the list of all), by full names.
     A cell ``runs`` says that the declaration admits the target and not every other one (or that the operator
     behind it runs); ``raises`` that it leaves the target out. The reason says which implementation is picked.
     Both are empty for a tree without such registries.
     """
     rows: list[Row] = []
     problems: list[Problem] = []
-    by_wrapper = {wrapper: row for row in known for wrapper in row.wrappers}
+    rows_by_name = {row.name: row for row in known}
+    by_wrapper = {wrapper: row for row in rows_by_name.values() for wrapper in row.wrappers}
+
+    def operator(function: str, i: int) -> Row | None:
+        name = behind(function, i) if behind is not None else None
+        return rows_by_name.get(name) if name is not None else by_wrapper.get(function)
+
     for registry in profile.kernel_registries:
-        reader = _Reader(registry, files, root, profile, targets, dict(assumptions or {}), by_wrapper)
+        reader = _Reader(registry, files, root, profile, targets, dict(assumptions or {}), operator)
         rows += reader.rows()
         problems += reader.problems
     order = sorted(rows, key=lambda row: (row.name, row.path, row.line))
@@ -69,14 +77,14 @@ class _Reader:
         profile: Profile,
         targets: tuple[str, ...],
         assumptions: dict[str, str],
-        by_wrapper: dict[str, Row],
+        operator: Callable[[str, int], Row | None],
     ) -> None:
         every = load_targets()
         self.registry = registry
         self.profile = profile
         self.targets = targets
         self.index = {name: i for i, name in enumerate(every)}
-        self.by_wrapper = by_wrapper
+        self.operator = operator
         self.problems: list[Problem] = []
         self.program = RegistryProgram(
             registry,
@@ -197,7 +205,7 @@ class _Reader:
                 text = f"not declared for it, yet {why}: requires {requires}"
                 return Cell("unknown", text, tuple(proof))
             return Cell("raises", f"requires {requires}; {why}", tuple(proof))
-        op = self.by_wrapper.get(function)
+        op = self.operator(function, i)
         below = op.cells.get(name) if op is not None else None
         if op is not None and below is not None and below.outcome != "runs":
             text = f"its declaration admits the target; {op.name}: {below.reason or below.outcome}"

@@ -7,6 +7,7 @@ import re
 import msgspec
 import pytest
 
+from auditor.arch import load_targets
 from auditor.native.model import Cell, Row
 from auditor.native.registry import registry_rows
 from auditor.profile import KernelRegistry, load_profile
@@ -324,6 +325,20 @@ def test_an_operator_that_is_not_there_is_not_there_through_the_registry() -> No
     assert "native::two: lib: 90a 100a" in cell.reason
     assert found["a.two[built]"].cells["sm_100"].outcome == "runs"
     assert "native::two runs" in found["a.two[built]"].cells["sm_100"].reason
+
+
+def test_the_operator_may_be_another_one_on_another_target() -> None:
+    cells = {t: Cell("not-built", "lib: 90a") for t in TARGETS}
+    known = Row(name="native::fast", kind="op", path="x.cc", line=1, cells=cells)
+    files, profile = project()
+    targets = list(load_targets())
+
+    def behind(function: str, i: int) -> str | None:
+        return "native::fast" if function == "native.two" and targets[i] == "sm_120" else None
+
+    found = {r.name: r for r in registry_rows(files, "", profile, TARGETS, {}, (known,), behind)[0]}
+    assert outcomes(found["a.two[built]"]) == ["raises", "runs", "not-built", "raises"]
+    assert "native::fast: lib: 90a" in found["a.two[built]"].cells["sm_120"].reason
 
 
 @pytest.mark.parametrize(
