@@ -25,6 +25,11 @@ _TYPE = re.compile(
 )
 _SPACE = re.compile(r"(?:\bnamespace\b[^;{}()]*|\bextern\s+\"[^\"]*\"\s*)\Z")
 _USING = re.compile(r"\busing\s+([A-Za-z_]\w*)\s*=\s*([^;]+);")
+_GLOBAL = re.compile(
+    r"^(?:(?:static|const|constexpr|inline|extern|auto|thread_local)\s+)+(?:[A-Za-z_][\w:]*\s+)*([A-Za-z_]\w*)\s*"
+    r"(?:=\s*([^;{}]{1,300})|\{([^;{}]{1,300})\})\s*;",
+    re.MULTILINE,
+)
 _NOT_NAMES = {
     "if",
     "for",
@@ -65,6 +70,7 @@ class Source:
     functions: dict[str, list[Definition]] = field(default_factory=dict)
     types: dict[str, list[tuple[int, int]]] = field(default_factory=dict)  # name -> spans
     aliases: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    globals: dict[str, list[tuple[str, int]]] = field(default_factory=dict)  # variables outside functions
     spans: list[tuple[int, int]] = field(default_factory=list)  # outermost functions and types
     declared: set[str] = field(default_factory=set)  # functions whose body is elsewhere
     broken: int = 0  # the line where the braces stop to match; 0 where they do
@@ -91,11 +97,18 @@ def source_of(
     source = Source(path, prepared)
     _find(source)
     spans = sorted(source.spans)
-    for match in _USING.finditer(code):
+
+    def outside(at: int) -> bool:
         # Inside functions and types a name is seen with the text around it; outside it stands for itself.
-        before = bisect_right(spans, (match.start(), len(code))) - 1
-        if before < 0 or spans[before][1] < match.start():
+        before = bisect_right(spans, (at, len(code))) - 1
+        return before < 0 or spans[before][1] < at
+
+    for match in _USING.finditer(code):
+        if outside(match.start()):
             source.aliases.setdefault(match[1], []).append((match[2], match.start()))
+    for match in _GLOBAL.finditer(code):
+        if outside(match.start()):
+            source.globals.setdefault(match[1], []).append((match[2] or match[3], match.start()))
     return source
 
 

@@ -76,3 +76,14 @@ def closed_checks(body: str) -> str:
                     kept = at
                 break
     return "".join([*out, body[kept:]])
+
+
+def substituted(body: str, params: tuple[str, ...] | None, args: list[str]) -> str:
+    """The body of a macro with arguments in place of its parameters; ``#`` and ``##`` are left out."""
+    if params is None:
+        return body
+    given = dict(zip(params, args))
+    if params[-1:] == ("...",):
+        given["__VA_ARGS__"] = ", ".join(args[len(params) - 1 :])
+    body = re.sub(r"\s*##\s*", "", body)
+    return re.sub(r"#?\b([A-Za-z_]\w*)\b", lambda m: given.get(m[1], m[1]), body)

@@ -96,8 +96,9 @@ class CxxProgram:
         self._facts: dict[tuple[str, int], Facts] = {}
         self._names: dict[str, frozenset[str]] = {}
         self._declared: dict[str, frozenset[str]] = {}
-        self.seen: dict[tuple[str, int, int, int], tuple[frozenset[str], Facts, bool]] = {}
+        self.seen: dict[tuple[str, int, int, int, str], tuple[frozenset[str], Facts, bool]] = {}
         self._blocks: dict[tuple[str, int], Any] = {}
+        self._pieces: dict[str, Any] = {}
         self._open: dict[Definition, list[str]] = {}
         self._included: dict[str, list[str]] = {}
         self.macros.preload()
@@ -130,7 +131,8 @@ class CxxProgram:
             out: set[str] = set()
             for one in (path, *self.included(path)):
                 source = self.source(one)
-                out.update(source.functions, source.types, source.aliases, source.prepared.defines)
+                out.update(source.functions, source.types, source.aliases, source.globals)
+                out.update(source.prepared.defines)
             known = self._names[path] = frozenset(out - _NOISE)
         return known
 
@@ -164,6 +166,31 @@ class CxxProgram:
             known = frozenset(name for source in sources for name in source.declared) - _NOISE
             self._declared[path] = known
         return known
+
+    def macro(self, name: str, path: str) -> tuple[str, tuple[str, ...] | None] | None:
+        """The body and the parameters of a macro that a file sees; None without one, or with several."""
+        found: dict[str, tuple[str, ...] | None] = {}
+        for one in (path, *self.included(path)):
+            prepared = self.source(one).prepared
+            for body, _line in prepared.defines.get(name, ()):
+                found[body] = prepared.params.get(name)
+        return next(iter(found.items())) if len(found) == 1 else None
+
+    def variable(self, name: str, path: str) -> str | None:
+        """What a variable outside of functions is initialised with; None without one, or with several."""
+        found = {
+            text
+            for one in (path, *self.included(path))
+            for text, _at in self.source(one).globals.get(name, ())
+        }
+        return next(iter(found)) if len(found) == 1 else None
+
+    def parsed(self, code: str) -> Any:
+        """The statements of a piece of code, kept."""
+        block = self._pieces.get(code)
+        if block is None:
+            block = self._pieces[code] = parse_block(code)
+        return block
 
     def broken(self) -> list[tuple[str, int]]:
         """Files that were read and whose braces do not match, with the line."""
@@ -239,6 +266,9 @@ class CxxProgram:
                 hit = True
             for text, at in source.aliases.get(name, ()):
                 facts = facts.plus(self._alias(source, name, text, depth, source.line(at)))
+                hit = True
+            for text, at in source.globals.get(name, ()):
+                facts = facts.plus(self._alias(source, f"={name}", text, depth, source.line(at)))
                 hit = True
             for body, line in source.prepared.defines.get(name, ()):
                 facts = facts.plus(self._alias(source, f"#{name}", body, depth, line))

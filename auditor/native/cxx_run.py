@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from auditor.arch import Target
 from auditor.native.cxx_index import Definition
-from auditor.native.cxx_parse import named, text
+from auditor.native.cxx_parse import named, substituted, text
 from auditor.native.cxx_program import ASKING, NOTHING, CxxProgram, Facts
 from auditor.native.model import Step
 
@@ -145,6 +145,9 @@ class _Body:
         self.source = source
         self.first = source.line(definition.open)
         self.block = self.program.block(definition)
+        self.fixed = 0  # the line of a macro's call while its body runs
+        self.scope = ""  # that body, which has positions of its own
+        self.expanding = 0
         self.ends: list[End] = []
         self.loops: list[list[Path]] = []
         self.inner: list[list[Path]] = []  # lambdas that run: where their returns go
@@ -155,7 +158,7 @@ class _Body:
         return _fewer_ends(self.ends)
 
     def line(self, node: Any) -> int:
-        return int(self.first + node.start_point[0])
+        return self.fixed or int(self.first + node.start_point[0])
 
     def step(self, node: Any, message: str) -> Step:
         return Step(message, self.definition.path, self.line(node))
@@ -395,7 +398,7 @@ class _Body:
 
     def seen(self, node: Any) -> tuple[frozenset[str], Facts, bool]:
         """The words of a piece of code, what it reaches, whether it asks the device; kept for all."""
-        key = (self.definition.path, self.definition.open, node.start_byte, node.end_byte)
+        key = (self.definition.path, self.definition.open, node.start_byte, node.end_byte, self.scope)
         kept = self.program.seen.get(key)
         if kept is None:
             shown = text(node)
@@ -455,6 +458,8 @@ class _Body:
         args = named(arguments) if arguments is not None else []
         name = _called(function)
         short = name.rpartition("::")[2]
+        if self.is_macro(short):
+            return self.expanded(node, short, args, path)
         if _RAISES.match(name) and (not args or short != "exit"):
             return self.raised(node, [path], f"{short} is called")
         if _CHECKS.fullmatch(short) and args:
@@ -473,6 +478,75 @@ class _Body:
         for one in paths:
             out += self.into(node, name, short, args, one)
         return out
+
+    def is_macro(self, name: str) -> bool:
+        """Whether a name is a macro of the tree behind which the capability is asked for."""
+        path = self.definition.path
+        if name not in self.program.names(path) or self.program.functions(name, path):
+            return False
+        facts = self.program.name_facts(name, path)
+        return facts.asks and any(
+            name in self.program.source(one).prepared.defines for one in (path, *self.program.included(path))
+        )
+
+    def expansion(self, name: str, args: list[Any]) -> str | None:
+        """The body of a macro with its arguments in place; None where that is not known."""
+        found = self.program.macro(name, self.definition.path)
+        if found is None or self.expanding > 5:
+            return None
+        body, params = found
+        return substituted(body, params, [text(arg) for arg in args])
+
+    def expanded(self, node: Any, name: str, args: list[Any], path: Path) -> list[Path]:
+        """A macro as a statement: its body runs at the place of the call."""
+        body = self.expansion(name, args)
+        if body is None:
+            why = f"the macro {name} ({self.definition.path}:{self.line(node)})"
+            path.doubt = tuple(dict.fromkeys((*path.doubt, why)))
+            self.note(node, path)
+            return [path]
+        code = f"{{{body};}}"
+        saved = self.fixed, self.scope
+        self.fixed, self.scope = self.line(node), code
+        self.expanding += 1
+        try:
+            return self.block_of(self.program.parsed(code), [path])
+        finally:
+            self.expanding -= 1
+            self.fixed, self.scope = saved
+
+    def elsewhere(self, node: Any, code: str, path: Path) -> Val:
+        """The value of an expression that stands elsewhere: behind a macro or an outer variable."""
+        if self.expanding > 5 or len(code) > 400:
+            return UNKNOWN
+        code = f"{{({code});}}"
+        block = self.program.parsed(code)
+        inside = named(block)
+        inner = named(inside[0]) if len(inside) == 1 and inside[0].type == "expression_statement" else []
+        if len(inner) != 1 or block.has_error:
+            return UNKNOWN
+        saved = self.fixed, self.scope
+        self.fixed, self.scope = self.line(node), code
+        self.expanding += 1
+        try:
+            return self.value(inner[0], path)
+        finally:
+            self.expanding -= 1
+            self.fixed, self.scope = saved
+
+    def outer(self, node: Any, path: Path) -> Val:
+        """The value of a name that the function does not define."""
+        name = text(node)
+        here = self.definition.path
+        if name not in self.program.names(here):
+            return UNKNOWN
+        found = self.program.macro(name, here)
+        code = found[0] if found is not None and found[1] is None else self.program.variable(name, here)
+        asks = self.program.name_facts(name, here).asks
+        value = self.elsewhere(node, code, Path()) if code else UNKNOWN
+        if not value.known:
+            return ARCH_UNKNOWN if asks else UNKNOWN
+        return value._replace(arch=value.arch or asks)
 
     def into(self, node: Any, name: str, short: str, args: list[Any], path: Path) -> list[Path]:
         """A call of a function of the tree that asks for the capability is run, any other only noted."""
@@ -601,7 +675,8 @@ class _Body:
         if kind in ("nullptr", "null"):
             return Val(True, 0)
         if kind == "identifier":
-            return path.env.get(text(node), UNKNOWN)
+            held = path.env.get(text(node))
+            return self.outer(node, path) if held is None else held
         if kind == "qualified_identifier":
             return path.env.get(text(node), UNKNOWN)
         if kind in ("parenthesized_expression", "condition_clause"):
@@ -689,6 +764,10 @@ class _Body:
         short = name.rpartition("::")[2]
         arguments = node.child_by_field_name("arguments")
         args = named(arguments) if arguments is not None else []
+        if self.is_macro(short):
+            body = self.expansion(short, args)
+            value = self.elsewhere(node, body, path) if body is not None else UNKNOWN
+            return value._replace(arch=True)
         if short in ("getCurrentDeviceProperties", "getDeviceProperties"):
             return Val(True, Props(), True)
         if (

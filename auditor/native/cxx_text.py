@@ -91,6 +91,7 @@ class Prepared(NamedTuple):
     text: str
     unsure: tuple[Unsure, ...]
     defines: dict[str, tuple[tuple[str, int], ...]]  # all that a name is defined to, with lines
+    params: dict[str, tuple[str, ...]] = {}  # of those that take arguments
 
 
 #: Gives a macro: None where it is not defined, text where it is, a Number without value where nobody knows.
@@ -281,6 +282,7 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
     defines: dict[str, tuple[str, int]] = {}
     removed: set[str] = set()
     every: dict[str, tuple[tuple[str, int], ...]] = {}
+    params: dict[str, tuple[str, ...]] = {}
 
     def macro(name: str) -> str | Number | None:
         if name in defines:
@@ -339,6 +341,8 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
                 body = rest[name.end() :].replace("\\\n", "\n").strip()
                 defines[name[1]] = (body, line)
                 every[name[1]] = (*every.get(name[1], ()), (body, line))
+                if name[2]:
+                    params[name[1]] = tuple(word.strip() for word in name[2][1:-1].split(","))
         elif word == "undef" and keep():
             for name in rest.split()[:1]:
                 defines.pop(name, None)
@@ -349,4 +353,4 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
         at = match.end()
     unsure = [one if one.last else one._replace(last=line + text.count("\n", at)) for one in unsure]
     out.append(text[at:] if keep() else "\n" * text[at:].count("\n"))
-    return Prepared("".join(out), tuple(unsure), every)
+    return Prepared("".join(out), tuple(unsure), every, params)

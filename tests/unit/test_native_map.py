@@ -163,6 +163,15 @@ void picky_op(float* p, bool odd) {
   if (odd) { throw std::invalid_argument("odd"); }
 }
 int never_op(int n) { TORCH_CHECK(false, "not in this build"); }
+#define NEEDS(least, ...) TORCH_CHECK(whichGpu() >= (least), "needs " __VA_ARGS__)
+#define ON_HOPPER (whichGpu() == HOPPER)
+#define HOPPER 90
+constexpr int kLast = 100;
+static const int kThisGpu = whichGpu();
+void macro_op(float* p) { NEEDS(100, "newer"); GO(p); }
+void macro_value_op(float* p) { if (!ON_HOPPER) { throw std::runtime_error("no"); } GO(p); }
+void constant_op(float* p) { TORCH_CHECK(whichGpu() <= kLast, "too new"); GO(p); }
+void global_op(float* p) { if (kThisGpu >= 120) { throw std::runtime_error("no"); } GO(p); }
 void hollow_op(float* p) { hollow_kernel<<<1, 32>>>(p); }
 int host_op(int n) { auto twice = [](int m) { return m * 2; }; return std::max(twice(n), 3); }
 int foreign_op(int n) { return vendor::work(n); }
@@ -196,7 +205,7 @@ void refuses_elsewhere(float* p) {
 NAMES = [
     "free", "exact", "chain", "silent", "flagged", "early", "props", "pytorch_props", "switch", "through",
     "tagged", "tagged_new", "mixed", "hollow", "host", "foreign", "open", "either", "doubtful", "away",
-    "careful", "picky", "never",
+    "careful", "picky", "never", "macro", "macro_value", "constant", "global",
 ]  # fmt: skip
 BIND = (
     '#include "util.h"\nTORCH_LIBRARY_FRAGMENT(kern, m) {\n'
@@ -279,6 +288,10 @@ WANTED = {
     "careful": "RRRRRR",
     "picky": "FRFFFF",
     "never": "XXXXXX",
+    "macro": "XXRRRR",
+    "macro_value": "XRXXXX",
+    "constant": "RRRXXX",
+    "global": "RRRRXX",
     "hollow": "NNRRRR",
     "host": "RRRRRR",
     "foreign": "??????",
