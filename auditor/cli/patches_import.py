@@ -14,6 +14,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from auditor.patching.incoming import Imported
+    from auditor.profile import Profile
 
 
 @click.command(
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
     type=click.Choice(("modes", "symlinks", "markers")),
     help="Take patches that do this; written into the policy.",
 )
+@click.option(
+    "--find-base",
+    is_flag=True,
+    help="For a folder of whole files: look for the commit that they were taken from.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be taken; write nothing.")
 @click.option("--format", "form", type=click.Choice(("terminal", "json")), default="terminal")
 @click.option("--project", default=DEFAULT_PROJECT, hidden=True)
@@ -52,6 +58,7 @@ def import_(
     strip: int | None,
     exclude: tuple[str, ...],
     allow: tuple[str, ...],
+    find_base: bool,
     dry_run: bool,
     form: str,
     project: str,
@@ -80,6 +87,8 @@ def import_(
         target = Path(folder or "patchsets") / chosen
     profile = profile_of(project)
     options = Options(strip, exclude, allow, layout_of(profile))
+    if find_base:
+        base = _found_base(inputs, base, clone, profile)
     tree = base_tree(base, clone, profile) if base is not None else None
     taken = read_inputs(inputs, tree, options)
     label = tree.info().label if tree else ""
@@ -111,6 +120,21 @@ def import_(
             )
         click.echo(f"next: say why each is carried, then patches lint {chosen}{option}", err=True)
     return EXIT_OK if taken.complete else EXIT_FINDINGS
+
+
+def _found_base(inputs: tuple[Path, ...], tip: str | None, clone: str | None, profile: Profile) -> str:
+    """The commit that the one folder was taken from; ``--base`` says where the search begins."""
+    from auditor.cli.patches_target import clones
+    from auditor.patching.incoming_base import find_base
+
+    repos = clones(clone, profile)
+    if len(inputs) != 1 or not repos:
+        fact = "a base is looked for in a clone of the upstream, for one folder of whole files"
+        raise UserError("U001", fact, hints=["--find-base --clone PATH"])
+    found = find_base(inputs[0], repos[0], layout_of(profile), tip or "HEAD")
+    others = "" if found.others is None else f"; at the next best {found.others:,}"
+    click.echo(f"base {found.commit[:12]}: {found.lines:,} lines differ from it{others}", err=True)
+    return found.commit
 
 
 def _name_of(first: Path) -> str:

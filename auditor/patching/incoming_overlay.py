@@ -47,7 +47,7 @@ def take_overlay(
             notes.append(f"{name} is not source: not taken")
         else:
             kept[name] = data
-    before = _Placing(list(kept), set(base.blobs()), layout, label)
+    before = Placing(list(kept), set(base.blobs()), layout, label)
     changes: list[FileChange] = []
     fresh = 0
     for name, data in kept.items():
@@ -85,7 +85,7 @@ def take_overlay(
     return patch, row
 
 
-class _Placing:
+class Placing:
     """Where a file of the folder lies in the tree: some parts off the front, a root before."""
 
     def __init__(self, names: list[str], paths: set[str], layout: Layout, label: str) -> None:

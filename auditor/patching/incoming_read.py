@@ -67,7 +67,7 @@ def kind_of(path: Path) -> Kind:
 def _read(out: Imported, path: Path, options: Options) -> None:
     kind = kind_of(path)
     if kind == "folder":
-        kind, path = _folder_kind(path)
+        kind, path = kind_of_folder(path)
     label = _shown(path)
     if kind == "numbered":
         # By number, not by letters: 10 comes after 9.
@@ -88,7 +88,7 @@ def _read(out: Imported, path: Path, options: Options) -> None:
 
         if out.tree is None:
             raise _needs_base(label, "a folder of whole files")
-        patch, row = take_overlay(_folder_files(path), out.tree, options.layout, label, options.exclude)
+        patch, row = take_overlay(folder_files(path), out.tree, options.layout, label, options.exclude)
         _merge(out, Imported([patch], [row], _with(out.tree, patch.changes.changes)))
     else:
         reader = {"series": read_series, "json": read_json, "dockerfile": read_dockerfile}[kind]
@@ -179,7 +179,7 @@ def _text(path: Path) -> str:
         raise UserError("P033", "not UTF-8", place=_shown(path)) from None
 
 
-def _folder_kind(path: Path) -> tuple[Kind, Path]:
+def kind_of_folder(path: Path) -> tuple[Kind, Path]:
     """A folder with a list is that list; with patches whose names are numbered, those; else whole files."""
     label = _shown(path)
     for name in ("series", ".patches"):
@@ -205,7 +205,8 @@ def _folder_kind(path: Path) -> tuple[Kind, Path]:
     return "numbered", path
 
 
-def _folder_files(path: Path) -> dict[str, bytes]:
+def folder_files(path: Path) -> dict[str, bytes]:
+    """Name below the folder -> content, sorted; hidden ones left out. UserError P003, P005, P033."""
     out: dict[str, bytes] = {}
     total = 0
     for each in sorted(path.rglob("*")):

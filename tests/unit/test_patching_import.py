@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -155,3 +156,49 @@ def test_nothing_of_a_script_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     (tmp_path / "evil.py").write_text(evil)
     assert run(groups.patches, "patches", ["import", "evil.py", "--into", "mine", "--base", "base"]) == 2
     assert not (tmp_path / "ran").exists()
+
+
+def test_the_base_of_whole_files_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Files copied from an old commit and changed: against the newest one they would undo what came since."""
+    clone = tmp_path / "clone"
+    shutil.copytree(CASES / "base", clone)
+
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
+        done = subprocess.run(["git", *who, *words], cwd=clone, capture_output=True, text=True, check=True)
+        return done.stdout.strip()
+
+    pick = clone / "python" / "sglang" / "srt" / "layers" / "pick.py"
+    rows = clone / "python" / "sglang" / "srt" / "layers" / "old_home.py"
+    git("init", "-q")
+    commits = []
+    for number in range(6):
+        (pick if number % 2 else rows).write_text(
+            (pick if number % 2 else rows).read_text() + "".join(f"more_{number}_{n} = 1\n" for n in range(4))
+        )
+        git("add", "-A")
+        git("commit", "-qm", f"step {number}")
+        commits.append(git("rev-parse", "HEAD"))
+    git("checkout", "-q", commits[3])
+    overlay = tmp_path / "overlay" / "sglang" / "srt" / "layers"
+    overlay.mkdir(parents=True)
+    for path in (pick, rows):
+        (overlay / path.name).write_text(
+            path.read_text().replace("row_3 = 3", "row_3 = 33").replace("64", "96")
+        )
+    (overlay / "fresh.py").write_text("new = True\n")
+    git("checkout", "-q", commits[5])
+    monkeypatch.chdir(tmp_path)
+    words = ["import", "overlay", "--into", "mine", "--find-base", "--clone", "clone"]
+    assert run(groups.patches, "patches", words) == 0
+    said = capsys.readouterr()
+    assert f"base {commits[3][:12]}: 4 lines differ from it; at the next best 8" in said.err
+    (patch,) = load_patchset(tmp_path / "patchsets" / "mine").patches
+    assert patch.changes is not None
+    changed = [line for change in patch.changes.changes for hunk in change.hunks for line in hunk.lines]
+    assert sorted(text for mark, text in changed if mark == "-") == [
+        b"    return 64 if card.small else 128\n", b"row_3 = 3\n",
+    ]  # fmt: skip
+    assert run(groups.patches, "patches", ["import", "overlay", "overlay", "--into", "x", "--find-base"]) == 2
