@@ -27,17 +27,17 @@ STATUS_WORDS: dict[str, str | None] = {
     "Inappropriate": "why",
 }
 _STATUS = re.compile(r"(?P<word>[A-Za-z-]+)(?:\s*\[(?P<detail>[^\[\]]*)\])?(?P<rest>.*)", re.DOTALL)
-_Text = Annotated[str, msgspec.Meta(min_length=1)]
-_Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=80)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=80)]
 
 
-class _Strict(
+class Strict(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True, rename="kebab"
 ):
-    pass
+    """Base of what is read from a patchset: unknown keys are errors."""
 
 
-class Why(_Strict, frozen=True):
+class Why(Strict, frozen=True):
     """Why the change is carried here. ``link`` is asked for where it goes upstream, ``reason`` elsewhere."""
 
     kind: Kind
@@ -45,7 +45,7 @@ class Why(_Strict, frozen=True):
     link: str = ""
 
 
-class Expectation(_Strict, frozen=True):
+class Expectation(Strict, frozen=True):
     """What must be true of the patched tree, per target; exactly one of ``query``, ``gate``, ``predicate``.
 
     Values of ``expect`` are verdicts, ``true``/``false``/``unknown``, values of a predicate, or ``unchanged``
@@ -72,7 +72,7 @@ class Expectation(_Strict, frozen=True):
         }
 
 
-class Example(_Strict, frozen=True):
+class Example(Strict, frozen=True):
     """A small file before and after a structural patch, or the reason for which the patch leaves it alone."""
 
     before: str
@@ -82,7 +82,7 @@ class Example(_Strict, frozen=True):
     title: str = ""
 
 
-class Reference(_Strict, frozen=True):
+class Reference(Strict, frozen=True):
     """Content that is resolved from a clone: one commit, a range ``A..B``, or a pull request."""
 
     commit: str | int = ""  # an id of digits only is a number in YAML
@@ -98,16 +98,16 @@ class Reference(_Strict, frozen=True):
         return self.commit_id()[:12] or self.range or f"#{self.pr}"
 
 
-class Header(_Strict, frozen=True):
+class Header(Strict, frozen=True):
     """What every patch says about itself, in whichever form its content comes."""
 
-    title: _Text
+    title: Text
     why: Why | None = None
     removal: str = ""  # when and how the patch can go
     status: str = ""  # "Submitted [URL]"
     applies: dict[str, str] = {}  # upstream -> version specifiers
-    requires: tuple[_Name, ...] = ()  # patches of the same patchset
-    targets: tuple[_Text, ...] = ()
+    requires: tuple[Name, ...] = ()  # patches of the same patchset
+    targets: tuple[Text, ...] = ()
     project: str = ""  # the upstream that it changes; by default the first of the patchset
     upstreamed_when: Expectation | None = None
     verify: tuple[Expectation, ...] = ()
@@ -122,7 +122,7 @@ class PatchFile(Header, frozen=True):
 
     edits: tuple[dict[str, Any], ...] = ()
     upstream: Reference | None = None
-    exclude: tuple[_Text, ...] = ()  # globs of paths that a reference is not wanted for
+    exclude: tuple[Text, ...] = ()  # globs of paths that a reference is not wanted for
     examples: tuple[Example, ...] = ()
 
     def header(self) -> Header:

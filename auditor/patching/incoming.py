@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.errors import UserError
@@ -143,7 +143,7 @@ def _take_one(out: Imported, source: Source, options: Options) -> None:
     excluded: list[tuple[str, RawFile]] = []
     for raw in found.files:
         path = raw_path(raw, naming, source.label)
-        (excluded if _matches(path, patterns) else kept).append((path, raw))
+        (excluded if path_matches(path, patterns) else kept).append((path, raw))
     left_out = [f"line {line}: {text}: it is not in the patch" for line, text in found.only_in]
     row = Row(
         source.label,
@@ -201,7 +201,7 @@ def _is_cover(source: Source) -> bool:
     return re.search(rb"(?m)^Subject: \[[^\]]*\b0+/\d+\]", source.data[:4000]) is not None
 
 
-def _matches(path: str, patterns: Sequence[str]) -> bool:
+def path_matches(path: str, patterns: Sequence[str]) -> bool:
     """Whether a glob fits the whole path, or (without a slash) its last part; ``dir/`` is all below it."""
     for pattern in patterns:
         if pattern.endswith("/") and (path.startswith(pattern) or f"/{pattern}" in f"/{path}"):
@@ -249,7 +249,7 @@ def _fit(
             notes.append(f"{change.path}: {note}")
         result = apply_exactly(change, before)
         if result is None:
-            notes.append(_why_not(change, before, blobs))
+            notes.append(_why_not(change, before))
             out.append(change)
             continue
         if change.new_path is None:
@@ -268,7 +268,7 @@ def _fit(
     return tuple(out), OverlayTree(tree, after) if after else tree, notes
 
 
-def _why_not(change: FileChange, before: bytes | None, blobs: object) -> str:
+def _why_not(change: FileChange, before: bytes | None) -> str:
     if change.old_path is None:
         return f"does not fit: {change.path} is new in it, but the base has such a file"
     if before is None:
@@ -290,8 +290,7 @@ def _line_ends(change: FileChange, before: bytes | None, crlf: bool) -> tuple[Fi
     return change, ""
 
 
-def _mapped(change: FileChange, turn: object) -> FileChange:
-    assert callable(turn)
+def _mapped(change: FileChange, turn: Callable[[bytes], bytes]) -> FileChange:
     hunks = tuple(
         replace(
             hunk,

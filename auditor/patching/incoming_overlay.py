@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from auditor.errors import UserError
 from auditor.patching.diffpaths import check_path
-from auditor.patching.incoming import Incoming, Row, _matches, patch_name
+from auditor.patching.incoming import Incoming, Row, patch_name, path_matches
 from auditor.patching.incoming_names import Layout
 from auditor.patching.linediff import file_change, split_lines
 from auditor.patching.model import ChangeSet, FileChange
@@ -41,9 +41,9 @@ def take_overlay(
     excluded, notes = [], []
     for name, data in sorted(files.items()):
         check_path(name, label)
-        if _matches(name, exclude):
+        if path_matches(name, exclude):
             excluded.append(name)
-        elif _matches(name.lower(), _BESIDE) or "__pycache__" in name.split("/"):
+        elif path_matches(name.lower(), _BESIDE) or "__pycache__" in name.split("/"):
             notes.append(f"{name} is not source: not taken")
         else:
             kept[name] = data

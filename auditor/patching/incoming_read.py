@@ -9,9 +9,11 @@ from typing import Literal
 
 from auditor.errors import UserError
 from auditor.patching.diffscan import DEFAULT_LIMITS
+from auditor.patching.exact import apply_exactly
 from auditor.patching.incoming import Imported, Options, Row, Source, take, unique_name
 from auditor.patching.incoming_lists import Listing, files_of, read_dockerfile, read_json, read_series
 from auditor.patching.incoming_names import RepositoryView
+from auditor.patching.model import FileChange
 from auditor.trees.base import SourceTree
 from auditor.trees.overlay import OverlayTree
 
@@ -141,13 +143,9 @@ def _merge(out: Imported, taken: Imported) -> None:
     out.tree = taken.tree
 
 
-def _with(tree: SourceTree, changes: Sequence[object]) -> SourceTree:
-    from auditor.patching.exact import apply_exactly
-    from auditor.patching.model import FileChange
-
+def _with(tree: SourceTree, changes: Sequence[FileChange]) -> SourceTree:
     after: dict[str, bytes | None] = {}
     for change in changes:
-        assert isinstance(change, FileChange)
         old = change.old_path
         after[change.path] = apply_exactly(change, tree.read(old) if old else None)
     return OverlayTree(tree, after)

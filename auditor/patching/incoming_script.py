@@ -10,7 +10,7 @@ import ast
 
 from auditor.errors import UserError
 from auditor.patching.diffscan import DEFAULT_LIMITS
-from auditor.patching.incoming import Imported, Incoming, Options, Row, _matches, patch_name
+from auditor.patching.incoming import Imported, Incoming, Options, Row, patch_name, path_matches
 from auditor.patching.linediff import file_change
 from auditor.patching.model import ChangeSet
 from auditor.patching.scriptread import Replacement, Script, ScriptPath, read_script
@@ -41,7 +41,7 @@ def take_script(text: str, label: str, base: SourceTree, options: Options) -> Im
     replaced = 0
     for content in found.writes:
         path = _resolve(content.path, base, label)
-        if _matches(path, options.exclude):
+        if path_matches(path, options.exclude):
             excluded.append(path)
             continue
         text_now = after.get(path)

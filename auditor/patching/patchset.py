@@ -21,11 +21,11 @@ from auditor.errors import UserError
 from auditor.patching.diffs import DEFAULT_LIMITS, OPT_IN, parse_patch
 from auditor.patching.header import (
     Header,
+    Name,
     PatchFile,
     Reference,
-    _Name,
-    _Strict,
-    _Text,
+    Strict,
+    Text,
     from_fields,
     schema_of,
 )
@@ -36,7 +36,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
 _FILE_LIMIT = 64 << 20
 
 
-class Upstream(_Strict, frozen=True):
+class Upstream(Strict, frozen=True):
     """One project that the patchset changes, or that its patches ask for."""
 
     url: str = ""
@@ -46,29 +46,29 @@ class Upstream(_Strict, frozen=True):
     )
 
 
-class Policy(_Strict, frozen=True):
+class Policy(Strict, frozen=True):
     """What the owner of the patchset allows and asks for."""
 
     allow: tuple[Literal["modes", "symlinks", "markers"], ...] = ()
-    exclude: tuple[_Text, ...] = ()  # globs of paths that no patch of it should touch
+    exclude: tuple[Text, ...] = ()  # globs of paths that no patch of it should touch
 
 
-class NewFile(_Strict, frozen=True):
+class NewFile(Strict, frozen=True):
     """Where a whole file below ``files/`` comes from, and under which licence it may be carried."""
 
-    licence: _Text
-    provenance: _Text
+    licence: Text
+    provenance: Text
 
 
-class PatchsetFile(_Strict, frozen=True, kw_only=True):
+class PatchsetFile(Strict, frozen=True, kw_only=True):
     """``patchset.yaml``."""
 
-    title: _Text
+    title: Text
     why: str = ""
-    upstreams: Annotated[dict[_Name, Upstream], msgspec.Meta(min_length=1)]
-    order: tuple[_Name, ...]
+    upstreams: Annotated[dict[Name, Upstream], msgspec.Meta(min_length=1)]
+    order: tuple[Name, ...]
     policy: Policy = Policy()
-    files: dict[_Text, NewFile] = {}
+    files: dict[Text, NewFile] = {}
 
 
 @dataclass(frozen=True)
