@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from auditor.errors import UserError
+from auditor.patching.edits.model import Edit
 from auditor.patching.model import ChangeSet
 
 Kind = Literal["going-upstream", "local-only", "incompatible"]
@@ -120,7 +121,7 @@ class Header(Strict, frozen=True):
 class PatchFile(Header, frozen=True):
     """``patches/NAME.yaml``: a head with either edits or a reference."""
 
-    edits: tuple[dict[str, Any], ...] = ()
+    edits: tuple[Edit, ...] = ()
     upstream: Reference | None = None
     exclude: tuple[Text, ...] = ()  # globs of paths that a reference is not wanted for
     examples: tuple[Example, ...] = ()

@@ -116,6 +116,21 @@ class Patchset:
             hints=[f"patches show {self.name} {word}" for word in near] or [f"patches show {self.name}"],
         )
 
+    def new_file(self, name: str) -> bytes:
+        """The content of a file below ``files/``. UserError P024 where it is not there or not listed."""
+        path = self.folder / "files" / name
+        place = f"{self.place}/files/{name}"
+        if name not in self.file.files:
+            raise UserError(
+                "P024",
+                f"files/{name} is not listed with licence and provenance",
+                place=f"{self.place}/patchset.yaml",
+                hints=[f"add `{name}: {{licence: …, provenance: …}}` to `files:` in patchset.yaml"],
+            )
+        if path.is_symlink() or not path.resolve().is_relative_to((self.folder / "files").resolve()):
+            raise UserError("P024", "a link, or outside of the patchset", place=place)
+        return _read(path, place)
+
     def project_of(self, patch: Patch) -> str:
         """Which upstream a patch changes."""
         return patch.header.project or next(iter(self.file.upstreams))
@@ -237,13 +252,17 @@ def _structural(name: str, place: str, raw: bytes) -> Patch:
         raise document.error(fact, hints=("keep one of `edits:` and `upstream:`",))
     if file.upstream:
         _check_reference(document, file.upstream)
+    else:
+        from auditor.patching.edits.check import check_edits  # a patchset of diffs needs no patterns
+
+        check_edits(file.edits, document)
     return Patch(
         name,
         place,
         "structural" if file.edits else "reference",
         file.header(),
         raw,
-        edits=file.edits,
+        edits=tuple(document.data.get("edits") or ()),
         document=document,
         file=file,
         reference=file.upstream,

@@ -279,9 +279,9 @@ class _Plan:
         return outcome_of(key, self._now, self.sources.blob, work)
 
     def _structural(self, patch: Patch) -> Outcome:
-        from auditor.patching.edits import apply_edits  # type: ignore[import-untyped]
+        from auditor.patching.edits import apply_edits
 
-        return apply_edits(patch, self._now, self.profile)
+        return apply_edits(patch, self._now, self.profile, files=self.patchset.new_file)
 
     def _judged(self, patch: Patch, outcome: Outcome) -> Outcome:
         """A conflict, unless the tree does what the patch is for already."""

@@ -1,0 +1,394 @@
+"""From the words of an edit to its place: symbols followed through imports and moves, patterns counted."""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from auditor.patching.edits.miss import Miss
+from auditor.patching.edits.source import PySource, read_source
+from auditor.patching.mapping import PathMap
+from auditor.patching.symbols import Module, module_of, read_module
+from auditor.profile import Profile
+from auditor.queries.pattern import match, parse_segment, shape
+from auditor.trees.base import SourceTree
+
+_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_HOPS = 12
+
+
+@dataclass
+class Place:
+    """Where an edit is to be made. ``scopes``: the nodes of the symbol, or the whole module."""
+
+    source: PySource
+    parts: tuple[str, ...]  # of the symbol in its module
+    scopes: list[ast.AST]
+    moved: str = ""  # how it was found, where that is not where the edit says
+    sure: bool = True
+
+    @property
+    def path(self) -> str:
+        return self.source.path
+
+    @property
+    def symbol(self) -> str:
+        return ".".join(self.parts)
+
+    def shown(self) -> str:
+        """The place for a person."""
+        return f"{self.path}:{self.symbol}" if self.parts else self.path
+
+
+@dataclass
+class Tree:
+    """A tree while a patch is carried to it: the base, and what the edits so far have made of it."""
+
+    base: SourceTree
+    profile: Profile
+    files: dict[str, bytes | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.map = PathMap(self.profile, self.base.blobs())
+        root = self.map.root
+        self._prefix = f"{root}/" if root else ""
+
+    def has(self, path: str) -> bool:
+        """Whether there is such a file now."""
+        return self.files[path] is not None if path in self.files else path in self.base.blobs()
+
+    def read(self, path: str) -> bytes:
+        """The file as the edits so far left it. ``Miss`` P070 where there is none."""
+        if path in self.files:
+            data = self.files[path]
+        else:
+            data = self.base.read(path) if path in self.base.blobs() else None
+        if data is None:
+            raise Miss("P070", f"there is no file {path}", self.like_path(path))
+        return data
+
+    def like_path(self, path: str) -> list[str]:
+        """Files with that name elsewhere."""
+        name = path.rpartition("/")[2]
+        found = [p for p in self.base.blobs() if p.rpartition("/")[2] == name and p != path]
+        return difflib.get_close_matches(path, found, n=3, cutoff=0.0)
+
+    def path(self, path: str) -> str:
+        """A path of a patch in this tree. ``Miss`` P070 where an installed copy has none of the kind."""
+        found = self.map.path(path)
+        if found is None:
+            raise Miss("P070", f"{path} is not part of an installed copy")
+        return found
+
+    def module_path(self, module: tuple[str, ...]) -> str | None:
+        """The file of a module."""
+        stem = self._prefix + "/".join(module)
+        return next((p for p in (f"{stem}.py", f"{stem}/__init__.py") if self.has(p)), None)
+
+    def package_files(self) -> list[str]:
+        """Python files of the package that are not tests, sorted."""
+        start = f"{self._prefix}{self.profile.package}/"
+        paths = {p for p in self.base.blobs() if p.startswith(start)} | set(self.files)
+        return sorted(
+            p for p in paths if p.endswith(".py") and not self.profile.is_excluded(p) and self.has(p)
+        )
+
+    def scan(self, pattern: re.Pattern[bytes]) -> list[str]:
+        """Package files with a match."""
+        paths = self.package_files()
+        changed = [p for p in paths if p in self.files]
+        found = [p for p in changed if pattern.search(self.read(p))]
+        plain = [p for p in paths if p not in self.files]
+        found += [p for p, data in self.base.read_many(plain) if pattern.search(data)]
+        return sorted(found)
+
+    def imports(self, path: str) -> Module | None:
+        """What a module imports."""
+        return read_module(
+            self.read(path), module_of(path, self.profile), package=path.endswith("__init__.py")
+        )
+
+
+def resolve(tree: Tree, where: str) -> Place:
+    """The place that ``in`` names. ``Miss`` P070, P076."""
+    if "/" in where or where.endswith(".py"):
+        path, _, symbol = where.partition(":")
+        return _in_file(tree, tree.path(path), tuple(symbol.split(".")) if symbol else (), where)
+    parts = tuple(where.split("."))
+    for size in range(len(parts), 0, -1):
+        file = tree.module_path(parts[:size])
+        if file is not None and (size > 1 or len(parts) == 1):
+            return _in_file(tree, file, parts[size:], where)
+    return _searched(tree, parts, where)
+
+
+def _in_file(tree: Tree, path: str, parts: tuple[str, ...], where: str) -> Place:
+    seen = {path}
+    trail: list[str] = []
+    for _ in range(_HOPS):
+        source = read_source(tree.read(path), path)
+        if not parts:
+            passes_on = tree.imports(path) if _may_be_shim(source) else None
+            ahead = [tree.module_path(tuple(m.split("."))) for m in passes_on.passes_on] if passes_on else []
+            if not ahead:
+                return Place(source, parts, [source.tree], _via(trail))
+            if len(ahead) > 1 or ahead[0] is None or ahead[0] in seen:
+                names = passes_on.passes_on if passes_on else ()
+                raise Miss("P076", f"{path} only passes names on: a change there has no effect", list(names))
+            following, rest = str(ahead[0]), parts
+        else:
+            nodes = source.named(parts)
+            if nodes:
+                return Place(source, parts, nodes, _via(trail))
+            step = _imported(tree, path, source, parts)
+            if step is None or step[0] in seen:
+                return _missed(tree, path, source, parts, where)
+            following, rest = step
+        trail.append(path)
+        seen.add(following)
+        path, parts = following, rest
+    raise Miss("P070", f"{where} leads through more than {_HOPS} files")
+
+
+def _via(trail: list[str]) -> str:
+    return f"through {', '.join(trail)}" if trail else ""
+
+
+def _may_be_shim(source: PySource) -> bool:
+    return all(
+        isinstance(node, (ast.Import, ast.ImportFrom, ast.Expr, ast.Assign)) for node in source.tree.body
+    ) and bool(source.tree.body)
+
+
+def _imported(
+    tree: Tree, path: str, source: PySource, parts: tuple[str, ...]
+) -> tuple[str, tuple[str, ...]] | None:
+    """The file and symbol behind a name that a module imports."""
+    name = parts[0]
+    if b"import" not in source.data:
+        return None
+    module = tree.imports(path)
+    if module is None:
+        return None
+    for item in module.imports:
+        if item.name == name:
+            own = tuple(item.module.split("."))
+            found = tree.module_path(own)
+            if found is not None and found != path:
+                return found, parts
+            found = tree.module_path((*own, name))  # the name is a module
+            if found is not None:
+                return found, parts[1:]
+    for star in module.stars:
+        found = tree.module_path(tuple(star.split(".")))
+        if found is not None and found != path:
+            inner = read_source(tree.read(found), found)
+            if inner.named(parts[:1]) or _imported(tree, found, inner, parts) is not None:
+                return found, parts
+    return None
+
+
+def _missed(tree: Tree, path: str, source: PySource, parts: tuple[str, ...], where: str) -> Place:
+    """The symbol is not in its file: elsewhere in the package, or nowhere."""
+    if not source.named(parts[:1]):
+        found = _search(tree, parts, path)
+        if found is not None:
+            return found
+    own = [".".join(name) for name, _ in source.definitions()]
+    near = difflib.get_close_matches(".".join(parts), own, n=3, cutoff=0.5)
+    near += [n for n in own if n.rpartition(".")[2] == parts[-1] and n not in near][:3]
+    nearest = [f"{path}:{name}" for name in near]
+    elsewhere = _definers(tree, parts[-1])
+    nearest += [p for p in elsewhere if p != path][: 3 - len(nearest)]
+    raise Miss("P070", f"symbol {'.'.join(parts)} is not in {path}", nearest)
+
+
+def _searched(tree: Tree, parts: tuple[str, ...], where: str) -> Place:
+    """The module is gone: the symbol elsewhere in the package, or nowhere."""
+    if parts[0] == tree.profile.package:
+        # How many of the parts are the module nobody can say any more: the shortest symbol is tried first.
+        for size in range(len(parts) - 1, 0, -1):
+            symbol = parts[size:]
+            found = _search(tree, symbol, "/".join(parts[:size]) + ".py")
+            if found is not None:
+                return found
+            if size <= len(parts) - 3:
+                break
+        named = [p for p in tree.package_files() if p.endswith(f"/{parts[-1]}.py")]
+        if len(named) == 1:
+            source = read_source(tree.read(named[0]), named[0])
+            return Place(source, (), [source.tree], "the only module of that name")
+        raise Miss("P070", f"no module or symbol {where}", [*named[:3], *_definers(tree, parts[-1])[:3]])
+    raise Miss(
+        "P070", f"no module or symbol {where}", [f"in: {tree.profile.package}.…", "in: path/to/file.py"]
+    )
+
+
+def _definers(tree: Tree, name: str) -> list[str]:
+    return tree.scan(
+        re.compile(rb"(?m)^[ \t]*(?:async +)?(?:def|class) +" + re.escape(name).encode() + rb"\b")
+    )
+
+
+def _search(tree: Tree, parts: tuple[str, ...], path: str) -> Place | None:
+    """The one file of the package that defines a symbol; ``Miss`` where several do."""
+    word = re.escape(parts[0]).encode()
+    top = re.compile(
+        rb"(?m)^(?:(?:async +)?(?:def|class) +" + word + rb"\b|" + word + rb" *(?::[^=\n]+)?=[^=])"
+    )
+    found = []
+    for candidate in tree.scan(top):
+        source = read_source(tree.read(candidate), candidate)
+        nodes = source.named(parts)
+        if nodes:
+            found.append(Place(source, parts, nodes, "the only definition in the package"))
+    if len(found) > 1:
+        name = path.rpartition("/")[2]
+        same = [place for place in found if place.path.rpartition("/")[2] == name]
+        if len(same) != 1:
+            raise Miss(
+                "P070",
+                f"symbol {'.'.join(parts)} is not in {path}, and defined in {len(found)} other files",
+                [place.path for place in found[:3]],
+            )
+        found = same
+        found[0].moved = "the only definition in a file of that name"
+    return found[0] if found else None
+
+
+@dataclass(frozen=True)
+class Found:
+    """One match of a pattern. ``holes``: metavariable -> source text."""
+
+    node: ast.AST
+    holes: Mapping[str, str]
+
+
+def every(place: Place, text: str) -> list[Found]:
+    """All matches of a pattern in a place, in the order of the text."""
+    wanted = shape(text)
+    source = place.source
+    out: dict[ast.AST, Found] = {}
+    for scope in place.scopes:
+        if any(need not in _scope_bytes(source, scope) for need in wanted.needs):
+            continue
+        for node in ast.walk(scope):
+            if node not in out and wanted.could_match(node):
+                holes = _holes(source, node, text)
+                if holes is not None:
+                    out[node] = Found(node, holes)
+    return sorted(out.values(), key=lambda found: source.span(found.node))
+
+
+def _scope_bytes(source: PySource, scope: ast.AST) -> bytes:
+    if isinstance(scope, ast.Module):
+        return source.data
+    return source.data[source.statement_start(scope) : source.span(scope)[1]]
+
+
+def _holes(source: PySource, node: ast.AST, text: str) -> dict[str, str] | None:
+    if isinstance(node, ast.Module) or not hasattr(node, "end_lineno"):
+        return None
+    indent = b""
+    if isinstance(node, ast.stmt):
+        start = source.span(node)[0]
+        before = source.data[source.line_start(start) : start]
+        indent = before if not before.strip() else b""
+    part = parse_segment(source.text(node), expression=isinstance(node, ast.expr), indent=indent)
+    if part is None:
+        return None
+    bindings = match(text, part)
+    if bindings is None:
+        return None
+    return {name: _code(value) for name, value in bindings.items()}
+
+
+def _code(value: Any) -> str:
+    """The source that a metavariable stands for, as written."""
+    import libcst as cst
+
+    if isinstance(value, tuple):
+        small = bool(value) and isinstance(value[0], (cst.BaseSmallStatement, cst.BaseCompoundStatement))
+        return ("; " if small else ", ").join(_code(item) for item in value)
+    for separator in ("comma", "semicolon"):
+        if hasattr(value, separator):
+            value = value.with_changes(**{separator: cst.MaybeSentinel.DEFAULT})
+    return cst.Module(body=()).code_for_node(value).strip()
+
+
+def inside(place: Place, found: Iterable[Found], within: str) -> list[Found]:
+    """Those matches that lie in a match of ``within``."""
+    if not within:
+        return list(found)
+    around = {id(each.node) for each in every(place, within)}
+    kept = []
+    for each in found:
+        node: ast.AST | None = each.node
+        while node is not None and id(node) not in around:
+            node = place.source.parents.get(node)
+        if node is not None:
+            kept.append(each)
+    return kept
+
+
+def miscounted(place: Place, text: str, found: list[Found], within: str, count: int) -> Miss:
+    """Why a pattern does not fit as often as it should."""
+    source = place.source
+
+    def shown(node: ast.AST) -> str:
+        return f"line {node.lineno} `{source.shown(node)}`"  # type: ignore[attr-defined]
+
+    flat = " ".join(text.split())
+    fact = f"`{flat}` matches {_places(len(found))} in {place.shown()}, expected {count}"
+    if len(found) > count:
+        return Miss("P071", fact, [shown(each.node) for each in found[:4]])
+    if within:
+        outside = [each for each in every(place, text) if each not in found]
+        if outside:
+            return Miss(
+                "P071", f"{fact}; outside of `within` it matches too", [shown(e.node) for e in outside[:3]]
+            )
+    absent = [
+        need.decode()
+        for need in shape(text).needs
+        if all(need not in _scope_bytes(source, scope) for scope in place.scopes)
+    ]
+    if absent:
+        fact += f"; {', '.join(absent)} {'does' if len(absent) == 1 else 'do'} not occur there"
+    roots = shape(text).roots
+    scored = []
+    for scope in place.scopes:
+        for node in ast.walk(scope):
+            if isinstance(node, roots) and hasattr(node, "end_lineno") and not isinstance(node, ast.Name):
+                score = difflib.SequenceMatcher(None, flat, source.shown(node, 2 * len(flat))).quick_ratio()
+                scored.append((-score, source.span(node)[0], node))
+                if len(scored) > 4000:
+                    break
+    scored.sort(key=lambda item: item[:2])
+    return Miss("P071", fact, [shown(node) for score, _, node in scored[:3] if score < -0.5])
+
+
+def _places(count: int) -> str:
+    return "1 place" if count == 1 else f"{count} places"
+
+
+def substituted(text: str, holes: Mapping[str, str]) -> str:
+    """``text`` with metavariables replaced by what they stood for."""
+
+    def one(hit: re.Match[str]) -> str:
+        name = hit[1] or hit[2]
+        return holes.get(name, hit[0])
+
+    return re.sub(r"\$\.\.\.([A-Z][A-Z0-9_]*)|\$([A-Z][A-Z0-9_]*)", one, text)
+
+
+def ancestors(source: PySource, node: ast.AST) -> Iterator[ast.AST]:
+    """The nodes around a node, innermost first."""
+    at = source.parents.get(node)
+    while at is not None:
+        yield at
+        at = source.parents.get(at)

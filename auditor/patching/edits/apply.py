@@ -1,0 +1,280 @@
+"""A structural patch carried to a tree: every edit in order, in memory, all or nothing."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from auditor.patching.edits import conditions, model, statements, texts, values
+from auditor.patching.edits.anchors import Place, Tree, resolve
+from auditor.patching.edits.expand import expanded
+from auditor.patching.edits.miss import Miss
+from auditor.patching.edits.source import Splice, read_source, splice
+from auditor.patching.model import HunkResult, Outcome, Status
+from auditor.patching.portcheck import compiles
+from auditor.patching.symbols import Import, module_of, read_module, table_of, undefined, unresolved
+from auditor.profile import Profile
+from auditor.trees.base import SourceTree
+from auditor.trees.overlay import OverlayTree
+
+_PYTHON: dict[type[model.Strict], Callable[..., list[Splice]]] = {
+    model.AddImport: statements.add_import,
+    model.Narrow: conditions.condition,
+    model.Widen: conditions.condition,
+    model.InsertArm: conditions.arm,
+    model.Insert: statements.insert,
+    model.Guard: conditions.guard,
+    model.Replace: statements.replace,
+    model.SetDefault: values.set_default,
+    model.SetConstant: values.set_constant,
+    model.SetArgument: values.set_argument,
+    model.SetCall: values.set_call,
+    model.AddMember: values.add_member,
+    model.DeclareFlag: statements.declare_flag,
+}
+
+
+@dataclass
+class _Work:
+    tree: Tree
+    files: texts.Files | None
+    results: list[HunkResult] = field(default_factory=list)
+    added: dict[str, list[tuple[int, str]]] = field(default_factory=dict)  # path -> (result, code put in)
+    touched: set[str] = field(default_factory=set)
+
+    def edit(self, index: int, edit: model.Strict) -> None:
+        """Make one edit; what becomes of it is added to the results."""
+        named = named_by(edit)
+        try:
+            result = self._made(index, edit, named)
+        except Miss as miss:
+            result = HunkResult(_path_of(named), index, "conflict", "", note=miss.note())
+        self.results.append(result)
+
+    def _made(self, index: int, edit: model.Strict, named: str) -> HunkResult:
+        if isinstance(edit, (model.AddFile, model.ReplaceFile, model.DeleteFile)):
+            path, data, changes = texts.whole_file(self.tree, edit, self.files)
+            if not changes:
+                return HunkResult(path, index, "upstream", "already so")
+            self._put(path, data, (data or b"").decode("utf-8", "replace"))
+            return HunkResult(path, index, "clean", "whole file")
+        if type(edit) in _PYTHON:
+            return self._python(index, edit, named)
+        return self._other(index, edit)
+
+    def _python(self, index: int, edit: model.Strict, named: str) -> HunkResult:
+        handler = _PYTHON[type(edit)]
+        place = resolve(self.tree, named)
+        try:
+            splices = handler(place, edit)
+            data = _spliced(place, splices) if splices else b""
+            if splices:
+                _check_again(handler, place, data, edit)
+        except Miss as miss:
+            return HunkResult(place.path, index, "conflict", "", symbol=place.symbol, note=miss.note())
+        status: Status = "moved" if place.moved else "clean"
+        asked = _path_of(named)
+        base = HunkResult(
+            asked if place.moved else place.path,
+            index,
+            status,
+            "anchor found",
+            to_path=place.path if place.moved else "",
+            symbol=place.symbol,
+            note=place.moved,
+        )
+        if not splices:
+            return replace(base, status="upstream", proof="already so")
+        line = place.source.data.count(b"\n", 0, min(splices).start) + 1
+        self._put(place.path, data, "\n".join(each.text.decode("utf-8", "replace") for each in splices))
+        return replace(base, line=line)
+
+    def _other(self, index: int, edit: model.Strict) -> HunkResult:
+        from auditor.patching.edits import config
+
+        path = self.tree.path(edit.path)  # type: ignore[attr-defined]
+        data = self.tree.read(path)
+        splices = config.change(data, path, edit)
+        if not splices:
+            return HunkResult(path, index, "upstream", "already so")
+        new = splice(data, splices)
+        if config.change(new, path, edit):
+            raise Miss("P072", "made twice, the edit would change the file twice")
+        config.check(new, path)
+        self._put(path, new, "")
+        return HunkResult(
+            path, index, "clean", "exact text", line=data.count(b"\n", 0, min(splices).start) + 1
+        )
+
+    def _put(self, path: str, data: bytes | None, code: str) -> None:
+        self.tree.files[path] = data
+        self.touched.add(path)
+        if data is not None and path.endswith((".py", ".pyi")):
+            self.added.setdefault(path, []).append((len(self.results), code))
+
+
+def _path_of(named: str) -> str:
+    """How a result names the place of an edit: a path, also for a module that is not there."""
+    if "/" in named or named.endswith(".py"):
+        return named.partition(":")[0]
+    return named.replace(".", "/") + ".py"
+
+
+def _spliced(place: Place, splices: Sequence[Splice]) -> bytes:
+    try:
+        return splice(place.source.data, splices)
+    except ValueError:
+        raise Miss("P075", f"two of the places in {place.shown()} lie in each other") from None
+
+
+def _check_again(handler: Callable[..., list[Splice]], place: Place, data: bytes, edit: model.Strict) -> None:
+    """The result parses, and the edit finds itself done there."""
+    source = read_source(data, place.path)
+    if not compiles(data):
+        raise Miss("P073", f"{place.path} would not compile")
+    nodes: list[ast.AST] = source.named(place.parts) if place.parts else [source.tree]
+    try:
+        again = handler(Place(source, place.parts, nodes), edit)
+    except Miss as miss:
+        raise Miss("P072", f"the edit does not find itself done: {miss.fact}") from None
+    if again:
+        raise Miss("P072", "made twice, the edit would change the file twice")
+
+
+def apply(
+    edits: Sequence[model.Edit],
+    tree: SourceTree,
+    profile: Profile,
+    *,
+    files: texts.Files | None = None,
+    only: str | None = None,
+) -> Outcome:
+    """What becomes of edits on a tree. ``files`` gives the content of a name below ``files/``.
+
+    ``only`` is the one file of a tree that is an example: edits elsewhere are left out, and imports need not
+    lead anywhere.
+    """
+    work = _Work(Tree(tree, profile), files)
+    for index, edit in enumerate(edits):
+        body = edit.body()
+        try:
+            parts = expanded(body, work.tree)
+        except Miss as miss:
+            work.results.append(HunkResult(_path_of(named_by(body)), index, "conflict", "", note=miss.note()))
+            continue
+        for part in parts:
+            if only is None or concerns(part, only):
+                work.edit(index, part)
+    _check_names(work, tree, profile, imports=only is None)
+    if len(edits) > 1 and work.touched and all(r.status != "conflict" for r in work.results):
+        _check_done(work, edits, only)
+    words = {result.status for result in work.results}
+    status: Status
+    if "conflict" in words:
+        status = "conflict"
+    elif words <= {"upstream"}:
+        status = "upstream"
+    elif "look" in words:
+        status = "look"
+    elif "upstream" in words:
+        status = "partly"
+    else:
+        status = "moved" if "moved" in words else "clean"
+    if status in ("conflict", "upstream"):
+        return Outcome(status, tuple(work.results))
+    kept = {path: work.tree.files[path] for path in sorted(work.touched) if _differs(work, tree, path)}
+    return Outcome(status, tuple(work.results), kept)
+
+
+def _check_done(work: _Work, edits: Sequence[model.Edit], only: str | None) -> None:
+    """All edits find themselves done in the result of all; else the patch could not be told from upstream."""
+    again = _Work(work.tree, work.files)
+    for index, edit in enumerate(edits):
+        for part in expanded(edit.body(), work.tree):
+            if only is None or concerns(part, only):
+                again.edit(index, part)
+    for at, result in enumerate(again.results):
+        if result.status != "upstream":
+            note = "P072: after later edits of the patch this one does not find itself done"
+            note += f" ({result.note})" if result.note else ""
+            work.results[at] = replace(work.results[at], status="conflict", proof="", note=note)
+
+
+def concerns(edit: model.Strict, path: str) -> bool:
+    """Whether an edit names a file, or a symbol that may be in it."""
+    named = named_by(edit)
+    if "/" in named or named.endswith(".py"):
+        return named.partition(":")[0] == path
+    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return f"{named}.".startswith(f"{module}.")
+
+
+def named_by(edit: model.Strict) -> str:
+    """What an edit says about its place: a path, or the name of a symbol."""
+    return str(getattr(edit, "path", "") or getattr(edit, "in_", ""))
+
+
+def _differs(work: _Work, tree: SourceTree, path: str) -> bool:
+    before = tree.read(path) if path in tree.blobs() else None
+    return work.tree.files[path] != before
+
+
+_WORD = re.compile(r"[A-Za-z_]\w*")
+
+
+def _check_names(work: _Work, tree: SourceTree, profile: Profile, *, imports: bool) -> None:
+    """Names that edits brought in lead somewhere; a conflict at the edit's file where one does not."""
+    now: SourceTree = OverlayTree(tree, work.tree.files) if imports and work.tree.files else tree
+    for path, code in sorted(work.added.items()):
+        data = work.tree.files.get(path)
+        if data is None:
+            continue
+        words = set(_WORD.findall("\n".join(text for _, text in code)))
+        before = tree.read(path) if path in tree.blobs() else b""
+        try:
+            missing = undefined(table_of(data), words)
+            missing -= undefined(table_of(before), words)
+        except (SyntaxError, ValueError, RecursionError):
+            _refuse(work, path, "", f"P073: {path} does not parse")
+            continue
+        for name in sorted(missing):
+            if not _from_star(work, path, name):
+                _refuse(work, path, name, f"P074: {name} is not defined in {path}; add-import brings it in")
+        if imports:
+            for item, why in _new_imports(before, data, path, now, profile, words):
+                _refuse(work, path, item.name or item.module, f"P074: line {item.line} of {path}: {why}")
+
+
+def _from_star(work: _Work, path: str, name: str) -> bool:
+    module = work.tree.imports(path)
+    for star in module.stars if module else ():
+        found = work.tree.module_path(tuple(star.split(".")))
+        if found is None:
+            return True  # outside of the tree: nobody can tell
+        if re.search(rb"\b" + name.encode() + rb"\b", work.tree.read(found)):
+            return True
+    return False
+
+
+def _new_imports(
+    before: bytes, after: bytes, path: str, now: SourceTree, profile: Profile, words: set[str]
+) -> list[tuple[Import, str]]:
+    name, package = module_of(path, profile), path.endswith("__init__.py")
+    new = read_module(after, name, package=package)
+    old = read_module(before, name, package=package)
+    known = {(item.module, item.name) for item in old.imports} if old else set()
+    fresh = [
+        item
+        for item in (new.imports if new else ())
+        if (item.module, item.name) not in known and (not item.name or item.name in words or item.name == "*")
+    ]
+    return list(unresolved(fresh, now, profile))
+
+
+def _refuse(work: _Work, path: str, name: str, note: str) -> None:
+    """A conflict of the edit that brought a name into a file."""
+    word = re.compile(rf"\b{re.escape(name)}\b")
+    owners = [at for at, code in work.added[path] if word.search(code)] or [work.added[path][0][0]]
+    work.results[owners[0]] = replace(work.results[owners[0]], status="conflict", proof="", note=note)

@@ -1,0 +1,203 @@
+"""What is wrong with the edits of a patch before any tree is seen, with the places in its file."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from typing import Any
+
+from auditor.errors import UserError
+from auditor.patching.diffpaths import check_path
+from auditor.patching.edits import model
+from auditor.patching.edits.source import call_parts, expression, statements
+from auditor.queries.pattern import PatternError, shape
+from auditor.yamlio import Document
+
+_PATTERNS = ("at", "before", "after", "find", "call", "within", "was")
+_ONE_OF: dict[type[model.Strict], tuple[str, ...]] = {
+    model.InsertArm: ("before", "after"),
+    model.Insert: ("before", "after", "at"),
+    model.AddMember: ("name", "call"),
+    model.NativeText: ("before", "after"),
+}
+
+
+def check_edits(edits: tuple[model.Edit, ...], document: Document, code: str = "P022") -> None:
+    """UserError at the first mistake, at its line."""
+    for index, edit in enumerate(edits):
+        kinds = edit.kinds()
+        if len(kinds) != 1:
+            fact = f"one edit is one of {', '.join(model.KINDS)}"
+            fact += f"; this is {' and '.join(kinds)}" if kinds else "; this is none"
+            raise document.error(fact, "edits", index, code=code)
+        for field, fact in _problems(edit.body()):
+            raise document.error(fact, "edits", index, kinds[0], *field, code=code)
+
+
+def _problems(body: model.Strict) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """(field, fact) of every mistake in one edit."""
+    values = {spelled(name): getattr(body, name) for name in body.__struct_fields__}
+    group = _ONE_OF.get(type(body))
+    if group and sum(bool(values[name]) for name in group) != 1:
+        yield (), f"one of {', '.join(group)} says where"
+    for name, value in values.items():
+        if isinstance(value, model.Strict):
+            for where, fact in _problems(value):
+                yield (name, *where), fact
+        if isinstance(value, tuple):
+            for index, item in enumerate(value):
+                if isinstance(item, model.Strict):
+                    for where, fact in _problems(item):
+                        yield (name, index, *where), fact
+    yield from _paths(values)
+    yield from _python(body, values)
+    yield from _content(body, values)
+
+
+def spelled(name: str) -> str:
+    """A field as it is written in YAML."""
+    return name.rstrip("_").replace("_", "-")
+
+
+def _paths(values: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    for name in ("path", "from"):
+        if values.get(name):
+            try:
+                check_path(values[name], None)
+            except UserError as error:
+                yield (name,), str(error)
+    where = values.get("in", "")
+    if "/" in where or where.endswith(".py"):
+        try:
+            check_path(where.partition(":")[0], None)
+        except UserError as error:
+            yield ("in",), str(error)
+    elif where and not all(part.isidentifier() for part in where.split(".")):
+        yield ("in",), f"{where!r} is neither package.module.symbol nor path/to/file.py:symbol"
+
+
+def _python(body: model.Strict, values: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(
+        body, (model.EditText, model.NativeText, model.SetKey, model.DeleteFile, model.ReplaceFile)
+    ):
+        return
+    for name in _PATTERNS:
+        text = values.get(name)
+        if not isinstance(text, str) or not text or (name == "at" and isinstance(body, model.Insert)):
+            continue
+        if name == "was" and (text == "absent" or text.strip() == "$_"):
+            continue
+        try:
+            shape(text)
+        except PatternError as error:
+            yield (name,), str(error)
+    for name in _expressions(body):
+        if values.get(name):
+            try:
+                expression(values[name])
+            except SyntaxError as error:
+                yield (name,), f"not a Python expression: {error.msg}"
+    for name in ("code", "then", "import", "implementation", "fake", "wrapper"):
+        if isinstance(values.get(name), str) and values[name]:
+            try:
+                if not statements(values[name]):
+                    yield (name,), "no statement in it"
+            except SyntaxError as error:
+                yield (name,), f"not Python: {error.msg} (line {error.lineno})"
+
+
+def _expressions(body: model.Strict) -> tuple[str, ...]:
+    if isinstance(body, model.Replace):
+        return ()  # may be a statement, and hold metavariables
+    if isinstance(body, model.AddMember):
+        return ("member", "key", "value")
+    return ("with", "if", "to", "as", "when", "off")
+
+
+def _content(body: model.Strict, values: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+    if isinstance(body, model.AddImport):
+        parsed = _statements(body.import_)
+        if len(parsed) != 1 or not isinstance(parsed[0], (ast.Import, ast.ImportFrom)):
+            yield ("import",), "not one import statement"
+        elif any(alias.name == "*" for alias in parsed[0].names):
+            yield ("import",), "an edit names what it imports"
+    elif isinstance(body, (model.Replace, model.Narrow, model.Widen)):
+        yield from _changes_nothing(body)
+    elif isinstance(body, (model.SetDefault, model.SetConstant, model.SetArgument)):
+        if body.to.strip() == body.was.strip():
+            yield ("to",), "changes nothing: `was` and `to` are the same"
+    elif isinstance(body, model.SetCall):
+        try:
+            call_parts(body.call)
+        except SyntaxError:
+            yield ("call",), "a pattern of a call has the form `name(…)`"
+    elif isinstance(body, model.AddMember):
+        given = [name for name in ("member", "members", "key") if values[name]]
+        if len(given) != 1:
+            yield (), "one of member, members and key says what is added"
+        if bool(body.key) != bool(body.value):
+            yield (), "key and value go together"
+        if body.call and not body.argument:
+            yield ("call",), "argument says which one of the call"
+        if body.before and body.after:
+            yield (), "one of before and after says where"
+        for index, text in enumerate(body.members):
+            try:
+                expression(text)
+            except SyntaxError as error:
+                yield ("members", str(index)), f"not a Python expression: {error.msg}"
+    elif isinstance(body, model.DeclareFlag):
+        if not body.name.isidentifier():
+            yield ("name",), f"{body.name!r} is no name"
+    elif isinstance(body, model.EditText):
+        yield from _text(body)
+    elif isinstance(body, model.AddToList):
+        if (body.member is None) == (not body.members):
+            yield (), "one of member and members says what is added"
+    elif isinstance(body, model.RegisterKernel):
+        yield from _kernel(body)
+
+
+def _statements(text: str) -> list[ast.stmt]:
+    try:
+        return statements(text)
+    except SyntaxError:
+        return []
+
+
+def _changes_nothing(
+    body: model.Replace | model.Narrow | model.Widen,
+) -> Iterator[tuple[tuple[str, ...], str]]:
+    at = body.find if isinstance(body, model.Replace) else body.at
+    if " ".join(at.split()) == " ".join(body.with_.split()):
+        yield ("with",), "changes nothing: it is the pattern itself"
+    if isinstance(body, model.Replace):
+        try:
+            unknown = shape(body.with_).holes - shape(at).holes
+        except PatternError:
+            return
+        for name in sorted(unknown):
+            yield ("with",), f"${name} is not in `find`"
+
+
+def _text(body: model.EditText) -> Iterator[tuple[tuple[str, ...], str]]:
+    anchors = [bool(body.find), bool(body.before), bool(body.after)]
+    if sum(anchors) != 1:
+        yield (), "one of find, before and after says where"
+    elif body.find and (body.with_ is None or body.insert):
+        yield (), "find goes with `with`"
+    elif not body.find and (body.with_ is not None or not body.insert):
+        yield (), "before and after go with `insert`"
+    elif body.find and body.find == body.with_:
+        yield ("with",), "changes nothing: it is what `find` has"
+
+
+def _kernel(body: model.RegisterKernel) -> Iterator[tuple[tuple[str, ...], str]]:
+    if body.native is None:
+        for name in ("schema", "implementation", "fake"):
+            if not getattr(body, name):
+                yield (), f"a custom operator needs `{name}`"
+    elif not body.wrapper and not body.fake:
+        yield (), "a native operator needs `wrapper` or `fake` in Python"
+    if '"' in body.schema or "\\" in body.schema or "\n" in body.schema:
+        yield ("schema",), "a schema is one line without quotes"

@@ -1,0 +1,252 @@
+"""Edits of conditions: narrow, widen, one more arm, a guard around a statement."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from auditor.patching.edits import model
+from auditor.patching.edits.anchors import Found, Place, every, inside, miscounted
+from auditor.patching.edits.miss import Miss
+from auditor.patching.edits.source import (
+    PySource,
+    Splice,
+    dedented,
+    expression,
+    reindented,
+    same,
+    statements,
+)
+
+_LOOSE = (ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
+
+
+def condition(place: Place, edit: model.Narrow | model.Widen) -> list[Splice]:
+    """``C and X`` or ``C or X`` for every ``C`` that has no ``X`` yet."""
+    narrow = isinstance(edit, model.Narrow)
+    word, kind = ("and", ast.And) if narrow else ("or", ast.Or)
+    extra = expression(edit.with_)
+    todo: list[ast.expr] = []
+    there: list[ast.AST] = []
+    for found in inside(place, every(place, edit.at), edit.within):
+        node = _test(place.source, found.node)
+        if _has(place.source, node, kind, extra):
+            there.append(node)
+        elif node not in todo:
+            todo.append(node)
+    pattern = expression_or_none(edit.at)
+    if isinstance(pattern, ast.BoolOp) and isinstance(pattern.op, kind):
+        # The pattern of a chain does not fit the longer chain that this edit makes.
+        done = f"({edit.at.strip()}) {word} ({edit.with_.strip()})"
+        known = {place.source.parents[node] for node in there}
+        longer = [found.node for found in inside(place, every(place, done), edit.within)]
+        there += [node for node in longer if node not in known]
+    if len(todo) + len(there) != edit.count:
+        seen = [Found(node, {}) for node in (*todo, *there)]
+        raise miscounted(place, edit.at, seen, edit.within, edit.count)
+    return [_joined(place.source, node, word, kind, extra, edit.with_.strip()) for node in todo]
+
+
+def expression_or_none(text: str) -> ast.expr | None:
+    """A pattern as an expression, holes as names; None where it is a statement."""
+    try:
+        return expression(re.sub(r"\$(\.\.\.)?", "_", text))
+    except SyntaxError:
+        return None
+
+
+def _test(source: PySource, node: ast.AST) -> ast.expr:
+    if isinstance(node, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        return node.test
+    if isinstance(node, ast.expr):
+        return node
+    raise Miss("P075", f"line {node.lineno} of {source.path} is no condition")  # type: ignore[attr-defined]
+
+
+def _has(source: PySource, node: ast.expr, kind: type[ast.boolop], extra: ast.expr) -> bool:
+    """Whether a condition is joined with ``extra`` already, itself or as an operand."""
+    operands = list(node.values) if isinstance(node, ast.BoolOp) and isinstance(node.op, kind) else [node]
+    parent = source.parents.get(node)
+    if isinstance(parent, ast.BoolOp) and isinstance(parent.op, kind):
+        operands += parent.values
+    wanted = extra.values if isinstance(extra, ast.BoolOp) and isinstance(extra.op, kind) else [extra]
+    return all(any(same(each, operand) for operand in operands) for each in wanted)
+
+
+def _joined(
+    source: PySource, node: ast.expr, word: str, kind: type[ast.boolop], extra: ast.expr, text: str
+) -> Splice:
+    start, end = source.span(node)
+    old = source.data[start:end].decode()
+    parent = source.parents[node]
+    loose = isinstance(node, _LOOSE) or (isinstance(node, ast.BoolOp) and not isinstance(node.op, kind))
+    if loose:
+        outer = _own_brackets(source, node, parent)
+        if outer is not None:
+            start, end = outer
+            old = source.data[start:end].decode()
+        else:
+            old = f"({old})"
+    if isinstance(extra, _LOOSE) or (isinstance(extra, ast.BoolOp) and not isinstance(extra.op, kind)):
+        text = f"({text})"
+    new = f"{old} {word} {text}"
+    chained = isinstance(parent, ast.BoolOp) and isinstance(parent.op, kind)
+    if not chained and not _free(node, parent):
+        new = f"({new})"
+    return Splice(start, end, new.encode())
+
+
+def _own_brackets(source: PySource, node: ast.expr, parent: ast.AST) -> tuple[int, int] | None:
+    """The span with the brackets around a whole test that stands on one line: ``if (a or b):``."""
+    if not isinstance(parent, (ast.If, ast.While)) or node is not parent.test:
+        return None
+    start, end = source.span(node)
+    keyword = source.span(parent)[0]
+    before = re.fullmatch(rb"(?:el)?if +\(|while +\(", source.data[keyword:start])
+    if before and source.data[end : end + 1] == b")" and b"\n" not in source.data[start:end]:
+        return start - 1, end + 1
+    return None
+
+
+def _free(node: ast.expr, parent: ast.AST) -> bool:
+    """Whether ``and`` or ``or`` may stand in the place of a node without brackets."""
+    if isinstance(
+        parent, (ast.If, ast.While, ast.Assert, ast.Return, ast.Assign, ast.AnnAssign, ast.keyword)
+    ):
+        return True
+    if isinstance(parent, ast.comprehension):
+        return node in parent.ifs
+    return isinstance(parent, ast.Call) and node in parent.args
+
+
+def arm(place: Place, edit: model.InsertArm) -> list[Splice]:
+    """An arm before or after the arm whose condition matches."""
+    source = place.source
+    text = edit.before or edit.after
+    test = expression(edit.if_)
+    body = statements(edit.then)
+    heads: list[ast.If] = []
+    for found in inside(place, every(place, text), edit.within):
+        head = _arm_of(source, found.node)
+        if head is not None and head not in heads:
+            heads.append(head)
+    there = [head for head in heads if _arm_there(source, head, test, body)]
+    todo = [head for head in heads if head not in there]
+    if len(heads) != edit.count:
+        raise miscounted(place, text, [Found(head, {}) for head in heads], edit.within, edit.count)
+    return [_arm_splice(source, head, edit, bool(edit.before)) for head in todo]
+
+
+def _arm_of(source: PySource, node: ast.AST) -> ast.If | None:
+    """The arm of which a node is the condition, or a part of it."""
+    if isinstance(node, ast.If):
+        return node
+    parent = source.parents.get(node)
+    while parent is not None and isinstance(node, ast.expr):
+        if isinstance(parent, ast.If) and parent.test is node:
+            return parent
+        node, parent = parent, source.parents.get(parent)
+    return None
+
+
+def chain(source: PySource, head: ast.If) -> list[ast.If]:
+    """All arms of the chain that an arm is in."""
+    first = head
+    while isinstance(parent := source.parents[first], ast.If) and _is_elif(source, parent, first):
+        first = parent
+    arms = [first]
+    while len(arms[-1].orelse) == 1 and isinstance(following := arms[-1].orelse[0], ast.If):
+        if not _is_elif(source, arms[-1], following):
+            break
+        arms.append(following)
+    return arms
+
+
+def _is_elif(source: PySource, outer: ast.If, inner: ast.If) -> bool:
+    return outer.orelse[:1] == [inner] and source.text(inner).startswith(b"elif")
+
+
+def _arm_there(source: PySource, head: ast.If, test: ast.expr, body: list[ast.stmt]) -> bool:
+    for each in chain(source, head):
+        if same(each.test, test):
+            if len(each.body) == len(body) and all(same(a, b) for a, b in zip(each.body, body)):
+                return True
+            raise Miss(
+                "P077",
+                f"line {each.lineno} of {source.path} has an arm with this condition and other code",
+            )
+    return False
+
+
+def _arm_splice(source: PySource, head: ast.If, edit: model.InsertArm, before: bool) -> Splice:
+    arms = chain(source, head)
+    indent = source.indent(arms[0])
+    inner = source.indent(head.body[0])
+    if indent is None or inner is None:
+        raise Miss("P075", f"the arm at line {head.lineno} of {source.path} is written on one line")
+    first = head is arms[0]
+    newline = source.newline
+    word = b"if " if before and first else b"elif "
+    body = reindented(edit.then, inner, newline)
+    lines = indent + word + " ".join(dedented(edit.if_).split("\n")).strip().encode() + b":" + newline + body
+    start = source.span(head)[0]
+    if not before:
+        at = source.line_end(source.span(head.body[-1])[1])
+        if not source.data[:at].endswith((b"\n", b"\r")):
+            lines = newline + lines
+        return Splice(at, at, lines)
+    if first:  # the old first arm goes on as an elif
+        return Splice(start, start, lines[len(indent) :] + indent + b"el")
+    at = source.line_start(start)
+    return Splice(at, at, lines)
+
+
+def guard(place: Place, edit: model.Guard) -> list[Splice]:
+    """``if X:`` around statements."""
+    source = place.source
+    test = expression(edit.if_)
+    nodes: list[ast.stmt] = []
+    for found in inside(place, every(place, edit.at), edit.within):
+        node = source.statement_of(found.node)
+        if node not in nodes:
+            nodes.append(node)
+    if len(nodes) != edit.count:
+        raise miscounted(place, edit.at, [Found(node, {}) for node in nodes], edit.within, edit.count)
+    out = []
+    for node in nodes:
+        parent = source.parents[node]
+        if isinstance(parent, ast.If) and node in parent.body and same(parent.test, test):
+            continue
+        out.append(_guarded(source, node, edit.if_))
+    return out
+
+
+def _guarded(source: PySource, node: ast.stmt, test: str) -> Splice:
+    indent = source.indent(node)
+    start = source.statement_start(node)
+    end = source.line_end(source.span(node)[1])
+    rest = source.data[source.span(node)[1] : end].strip()
+    if indent is None or (rest and not rest.startswith(b"#")):
+        raise Miss("P075", f"the statement at line {node.lineno} of {source.path} shares its line")
+    if isinstance(node, (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.AsyncFunctionDef)):
+        raise Miss("P075", f"line {node.lineno} of {source.path} binds a name that would be missing")
+    step = b"\t" if indent.startswith(b"\t") else b"    "
+    body = source.data[start:end].decode()
+    plain = "\n".join(body.splitlines())
+    inner = reindented_block(plain, indent, step, source.newline)
+    head = indent + b"if " + " ".join(test.split()).encode() + b":" + source.newline
+    return Splice(source.line_start(start), end, head + inner)
+
+
+def reindented_block(text: str, indent: bytes, step: bytes, newline: bytes) -> bytes:
+    """A statement one level deeper; lines inside strings stay as they are."""
+    from auditor.patching.edits.source import string_lines
+
+    whole = f"{indent.decode()}{text}"
+    inside_string = string_lines("if 1:\n" + whole + "\n") if indent else string_lines(whole + "\n")
+    shift = 1 if indent else 0
+    out = []
+    for number, line in enumerate(whole.split("\n"), 1):
+        deeper = line.strip() and number + shift not in inside_string
+        out.append((step if deeper else b"") + line.encode() + newline)
+    return b"".join(out)
