@@ -1,9 +1,9 @@
 """Whether a function can be entered on a target at all, from those who name it.
 
-A call graph by name, bounded: functions and classes are looked for in the files that can see them, methods by
-their name in all files. Who is registered under a key, has no caller in the tree, or has too many is taken
-to be reachable, and the reason says so. A target is left out only where everybody who names a
-function is known and none of them gets there on the target.
+A call graph by name, bounded: functions and classes are looked for in the files that can see them, methods
+that start with ``_`` in the files of their class, its bases and those that derive from it. Who is registered
+under a key, has no caller in the tree, or has too many is taken to be reachable, and the reason says so. A
+target is left out only where everybody who names a function is known and none of them gets there on it.
 """
 
 from __future__ import annotations
@@ -22,8 +22,6 @@ from auditor.program.words import has_word
 
 #: How far callers of callers are followed.
 HOPS = 6
-#: A method name that stands in more files is everybody's.
-MANY_FILES = 12
 #: Functions run for one question about a tree.
 RUNS = 600
 #: More ways into a function than this are not told apart by what they pass.
@@ -63,6 +61,7 @@ class Reach:
         self.runs = RUNS
         self._ways: dict[str, Way] = {}
         self._open: list[str] = []
+        self._families: dict[int, list[str]] = {}
         self._known_contexts: dict[int, list[Context] | None] = {}
         self.is_setting: Callable[[str], bool] = lambda _name: False
         self._cut = FAR  # index of the outermost open question that the answer under way leans on
@@ -286,17 +285,35 @@ class Reach:
         return Caller(path, None, ast.Constant(None), self.full, frozenset())
 
     def method_callers(self, function: Function) -> Iterator[Caller]:
-        """Who calls a method of that name on anything that may be of its class."""
-        name = function.name
-        word = b"." + name.encode()
-        program = self.program
-        program._watch.words.add((f".{name}", ""))
-        paths = [p for p in sorted(program.paths) if word in program._peek(p) and not program._excluded(p)]
-        for path in paths:
-            if len(paths) > MANY_FILES or self.runs < 0:
+        """Who calls a method whose name starts with ``_``: code of its class, of its bases, and of the
+        classes that derive from it."""
+        word = b"." + function.name.encode()
+        for path in self._family(function.owner):
+            if word in self.program._peek(path) and not self.program._excluded(path):
+                self.program._watch.read.add(path)
+                yield from self._in_file(path, function.name, key_of(function), None, attribute=True)
+            if self.runs < 0:
                 yield self._anybody(path)
                 return
-            yield from self._in_file(path, name, key_of(function), None, attribute=True)
+
+    def _family(self, info: ClassInfo) -> list[str]:
+        """The files that hold a class, its bases and the classes that derive from it by name."""
+        key = info.segment.serial
+        if key not in self._families:
+            program = self.program
+            paths = {base.module.path for base in info.mro()}
+            declared = program._class_statements()
+            todo, seen = [info.name], {info.name}
+            while todo:
+                base = todo.pop()
+                program._watch.bases.add(base)
+                for child, path in declared.get(base, ()):
+                    paths.add(path)
+                    if child not in seen:
+                        seen.add(child)
+                        todo.append(child)
+            self._families[key] = sorted(paths)
+        return self._families[key]
 
     def _in_file(
         self, path: str, name: str, key: str, info: ClassInfo | None, attribute: bool = False

@@ -10,6 +10,7 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
+from auditor.program.expressions import dotted
 from auditor.program.frames import Frame
 from auditor.program.nodes import children, walk
 from auditor.program.program import Program
@@ -41,6 +42,7 @@ class Sketch:
         # short assignments, with those of their names that nothing else binds, in order
         self.single: list[tuple[ast.Assign, frozenset[str]]] = []
         self.values: dict[str, list[ast.expr]] = {}  # names that only plain assignments bind -> what to
+        needed: set[str] = set()
         bound: dict[str, int] = {}
         plain: list[Any] = []
         inner: list[Any] = []
@@ -68,11 +70,18 @@ class Sketch:
                 continue
             if kind in _MATTERS:
                 self._mark(here)
+                if kind is ast.Assert:
+                    needed |= {n.id for n in walk(here.test) if n.__class__ is ast.Name}
                 if kind is ast.ImportFrom or kind is ast.Import:
                     self.imports.append(here)
                     continue
             elif kind is ast.Assign:
                 plain.append(here)
+            elif kind is ast.If or kind is ast.IfExp or kind is ast.While:
+                needed |= {n.id for n in walk(here.test) if n.__class__ is ast.Name}
+            elif kind is ast.Call:
+                needed.update(a.id for a in here.args if a.__class__ is ast.Name)
+                needed.update(k.value.id for k in here.keywords if k.value.__class__ is ast.Name)
             elif kind is ast.Dict:
                 for key, value in zip(here.keys, here.values):
                     if key.__class__ is ast.Constant and isinstance(key.value, str):
@@ -109,7 +118,16 @@ class Sketch:
                 self.values.setdefault(targets[0], []).append(statement.value)
         for name in [n for n, given in self.values.items() if bound.get(n) != len(given)]:
             del self.values[name]
-        self.single.sort(key=lambda item: item[0].lineno)
+        self._keep_needed(needed)
+
+    def _keep_needed(self, needed: set[str]) -> None:
+        """Of the short assignments, those that a condition or an argument hangs on."""
+        kept = []
+        for statement, alone in sorted(self.single, key=lambda item: -item[0].lineno):
+            if not alone.isdisjoint(needed):
+                kept.append((statement, alone))
+                needed |= {n.id for n in walk(statement.value) if isinstance(n, ast.Name)}
+        self.single = kept[::-1]
 
     def _mark(self, node: Any) -> None:
         while node is not None and id(node) not in self.matters:
@@ -154,7 +172,8 @@ def _parts(test: ast.expr, holds: bool) -> set[tuple[str, bool]]:
         return _parts(test.operand, not holds)
     if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if holds else ast.Or):
         return {part for value in test.values for part in _parts(value, holds)}
-    return {(ast.unparse(test), holds)} if isinstance(test, (ast.Name, ast.Attribute)) else set()
+    name = dotted(test)
+    return {(name, holds)} if name is not None else set()
 
 
 def _short(statement: ast.Assign) -> bool:
@@ -333,7 +352,7 @@ class Light:
         """Targets that are left where a node is reached, from branches before it that were taken under the
         conditions that it stands under: ``if x: assert y`` and then ``if x: ...``."""
         held = {part for test, holds in self.sketch.tests_around(node) for part in _parts(test, holds)}
-        held = {part for part in held if not self._rebound(part[0])}
+        held = {part for part in held if part[0].partition(".")[0] not in self.sketch.local}
         mask = self.full
         child = node
         for parent in self.sketch.above(node) if held else ():
@@ -356,10 +375,6 @@ class Light:
                     if parts and parts <= held:
                         mask &= self.block(body, self.full, self.full, EMPTY)[0] if body else self.full
         return mask
-
-    def _rebound(self, text: str) -> bool:
-        names = {n.id for n in ast.walk(ast.parse(text, mode="eval")) if isinstance(n, ast.Name)}
-        return not names or any(name in self.sketch.local for name in names)
 
     # -- names -------------------------------------------------------------------------------------
 

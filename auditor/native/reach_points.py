@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from auditor.native.reach_light import Light, Sketch, frame_of
 from auditor.program.classes import ClassInfo, Module
 from auditor.program.frames import Frame
+from auditor.program.nodes import walk
 from auditor.program.program import STEPS, Program
 from auditor.program.source import Irregular
 from auditor.program.values import (
@@ -79,6 +80,7 @@ class Points:
     def __init__(self, program: Program) -> None:
         self.program = program
         self._ran: dict[int, Ran] = {}
+        self._deciding: dict[int, bool] = {}
         self._frames_of: dict[int, Frame] = {}
         self._sketches: dict[int, Sketch] = {}
         self._weighed: dict[tuple[int, frozenset[str]], Ran] = {}
@@ -110,6 +112,25 @@ class Points:
         if found is None:
             found = self._weighed[key] = self._weigh(function, words, {})
         return found
+
+    def depends(self, function: Function) -> bool:
+        """Whether a parameter, or what is made of one, decides in a function."""
+        serial = function.segment.serial
+        if serial not in self._deciding:
+            node = self.sketch_of(function).node
+            spec = node.args
+            names = {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)} - {"self"}
+            tests: list[ast.expr] = []
+            for child in walk(*node.body):
+                if isinstance(child, ast.Assign):
+                    if any(isinstance(n, ast.Name) and n.id in names for n in walk(child.value)):
+                        names |= {getattr(t, "attr", getattr(t, "id", "")) for t in child.targets}
+                elif isinstance(child, (ast.If, ast.IfExp, ast.Assert)):
+                    tests.append(child.test)
+            self._deciding[serial] = any(
+                getattr(n, "attr", getattr(n, "id", None)) in names for test in tests for n in walk(test)
+            )
+        return self._deciding[serial]
 
     def implied(self, function: Function, node: ast.AST) -> int:
         """Targets left at a node by earlier branches under the same conditions."""

@@ -79,6 +79,7 @@ class Sites:
     def find(self, targets: Collection[str]) -> list[Derived]:
         """All sites, by path and line. ``targets`` are those that a reader asks about: functions are followed
         to their callers only where one of these may be unguarded."""
+        self.choices.asked = self._mask(targets)
         out = []
         for path, function, mention, op, use in self._mentions():
             derived = self._site(path, function, mention, op, use, targets)
@@ -183,7 +184,7 @@ class Sites:
 
     def _told_apart(self, function: Function, mention: Mention, use: Use, way: Way) -> tuple[Use, Way]:
         """Use and way once ways into the function that pass different constants are looked at one by one."""
-        if not self._depends(function):
+        if not self.points.depends(function):
             return use, way
         contexts = self.reach.contexts(function)
         if not contexts or not any(c.given for c in contexts):
@@ -200,25 +201,6 @@ class Sites:
                         here |= meant.may if op == use.op else 0
             ways.append(narrowed(context.way, here))
         return use, both(way, either(ways))
-
-    def _depends(self, function: Function) -> bool:
-        """Whether a parameter, or what is made of one, decides in a function."""
-        sketch = self.points.sketch_of(function)
-        spec = sketch.node.args
-        names = {a.arg for a in (*spec.posonlyargs, *spec.args, *spec.kwonlyargs)} - {"self"}
-        for node in ast.walk(sketch.node):
-            if isinstance(node, ast.Assign) and any(
-                isinstance(n, ast.Name) and n.id in names for n in ast.walk(node.value)
-            ):
-                names |= {t.attr for t in node.targets if isinstance(t, ast.Attribute)}
-                names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
-        return any(
-            (n.id if isinstance(n, ast.Name) else n.attr) in names
-            for node in ast.walk(sketch.node)
-            if isinstance(node, (ast.If, ast.IfExp, ast.Assert))
-            for n in ast.walk(node.test)
-            if isinstance(n, (ast.Name, ast.Attribute))
-        )
 
     def _chosen(self, way: Way, bad: int) -> tuple[int, tuple[str, ...]]:
         """Targets that get there only where somebody sets a name that the project does not set on them by

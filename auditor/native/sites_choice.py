@@ -33,7 +33,10 @@ class Choices:
         self.reach = Reach(program, self.points)
         self.registries = [(r.module, r.symbol) for r in profile.registries]
         self._defaults = _flags(program, profile)
+        self._memo: dict[Any, Any] = {}
+        self._comebacks: dict[Any, Any] = {}
         self.paths = sorted(set(_argument_files(program, profile)))
+        self.asked = program.full  # targets that anybody asks about
         self._picked: dict[str, int] = {}
         self._known: dict[str, bool] = {}
 
@@ -59,7 +62,9 @@ class Choices:
             return V(False) if name in self._defaults and isinstance(found.one, Unknown) else found
 
         program.argument_value = value
-        program._memo, program._fields, program._summaries, program._comebacks = {}, {}, {}, {}
+        # what was evaluated before holds less than it could here; what is evaluated here does not hold there
+        program._memo, program._comebacks = self._memo, self._comebacks
+        program._fields, program._summaries = dict(kept[1]), dict(kept[2])
         try:
             yield
         finally:
@@ -77,29 +82,35 @@ class Choices:
     def _find(self, name: str) -> int:
         program, mask = self.program, 0
         quoted = tuple(f"{q}{name}{q}" for q in "\"'")
+        functions: list[Function] = []
         for path in self.paths:
             data = program._peek(path)
             program._watch.read.add(path)
-            if not any(q.encode() in data for q in quoted):
-                continue
-            module = program.module(program.paths[path])
-            if module is None:
-                continue
-            program.execute(module)
-            for function in _functions(module, quoted):
-                mask |= self._given_in(function, repr(name))
-                if mask == program.full:
-                    return mask
+            if any(q.encode() in data for q in quoted):
+                module = program.module(program.paths[path])
+                if module is not None:
+                    program.execute(module)
+                    functions += _functions(module, quoted)
+        functions = [f for f in functions if self._gives(f, repr(name))]
+        # those that need no look at their callers come first
+        for function in sorted(functions, key=lambda f: f.owner is None or self.points.depends(f)):
+            mask |= self._given_in(function, repr(name))
+            if not self.asked & ~mask:
+                break
         return mask
+
+    def _gives(self, function: Function, quoted: str) -> bool:
+        """Whether a function gives a text to something, on whatever target."""
+        sketch = self.points.sketch_of(function)
+        return any(isinstance(sketch.parents.get(id(n)), _GIVES) for n in sketch.names.get(quoted, ()))
 
     def _given_in(self, function: Function, quoted: str) -> int:
         """Targets on which a function gives a text to something."""
         mask = 0
         parents = self.points.sketch_of(function).parents
-        found = self.points.weighed(function, (quoted,)).mentions
-        if not any(isinstance(parents.get(id(m.node)), _GIVES) for m in found):
-            return 0
-        contexts = self.reach.contexts(function)
+        contexts = None
+        if function.owner is None or self.points.depends(function):
+            contexts = self.reach.contexts(function)
         if contexts is None:
             contexts = [Context(free(self.program.full), {})]
         for context in contexts:
