@@ -246,9 +246,7 @@ class Reach:
             for path in sorted(self.program._readers(entry, self.program.index)):
                 for function in self._registered_in(path, symbol, name):
                     found = True
-                    hot = self.program.is_hot(function)
-                    ran = self.points.ran(function) if hot else self.points.weighed(function, ())
-                    done |= ran.done
+                    done |= self.points.weighed(function, ()).done
         return self.full & ~done if found else 0
 
     def _registered_in(self, path: str, symbol: str, name: str) -> Iterator[Function]:
@@ -390,7 +388,7 @@ class Reach:
         for decorator in _decorators(function.segment):
             if any(_last(n) == name for n in ast.walk(decorator) if isinstance(n, (ast.Name, ast.Attribute))):
                 yield Caller(path, None, decorator, self.full, frozenset())
-        ran = self.points.of(function, (name,))
+        ran = self.points.weighed(function, (name,))
         for mention in ran.mentions:
             if mention.word != name or (attribute and not isinstance(mention.node, ast.Attribute)):
                 continue

@@ -94,13 +94,6 @@ class Points:
         self._looking = 0
         self._watching = False
 
-    def of(self, function: Function, words: Collection[str]) -> Ran:
-        """What a function mentions of some words: run where its text can have to do with the GPU."""
-        serial = function.segment.serial
-        if serial in self._ran or self.program.is_hot(function):
-            return self.ran(function)
-        return self.weighed(function, words)
-
     def weighed(
         self, function: Function, words: Collection[str], given: Mapping[str, V] | None = None
     ) -> Ran:

@@ -69,6 +69,10 @@ class Sites:
         self.profile = profile
         self.names = tuple(names)
         self.rows = {row.name: row for row in rows}
+        self.gone = {
+            name: self._mask(t for t, cell in row.cells.items() if cell.outcome in GONE)
+            for name, row in self.rows.items()
+        }
         self.wrappers = wrappers
         self.points = Points(program)
         self.reach = Reach(program, self.points)
@@ -119,9 +123,21 @@ class Sites:
                 if segment.kind == "other" or not words.search(segment.text):
                     continue
                 for function in _functions(module, segment, words):
-                    for mention in self.points.of(function, words.words).mentions:
+                    for mention in self._of(function, words):
                         for op, use in self._meant(mention).items():
                             yield path, function, mention, op, use
+
+    def _of(self, function: Function, words: Words) -> tuple[Mention, ...]:
+        """What a function mentions. It is run only where weighing its conditions leaves a target that is
+        asked about without the operator."""
+        found = self.points.weighed(function, words.words).mentions
+        if self.program.is_hot(function) and any(
+            use.may & self.gone[op] & self.choices.asked
+            for mention in found
+            for op, use in self._meant(mention).items()
+        ):
+            return self.points.ran(function).mentions
+        return found
 
     def _meant(self, mention: Mention) -> dict[str, Use]:
         """The operators that a mention stands for, with masks of both together."""
@@ -149,8 +165,7 @@ class Sites:
         use: Use,
         targets: Collection[str],
     ) -> Derived | None:
-        row = self.rows[op]
-        gone = self._mask(t for t, cell in row.cells.items() if cell.outcome in GONE)
+        gone = self.gone[op]
         asked = self._mask(targets)
         way = free(self.program.full)
         if function is not None and use.may & gone & asked:
