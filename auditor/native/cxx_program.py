@@ -98,6 +98,8 @@ class CxxProgram:
         self._declared: dict[str, frozenset[str]] = {}
         self.seen: dict[tuple[str, int, int, int, str], tuple[frozenset[str], Facts, bool]] = {}
         self._blocks: dict[tuple[str, int], Any] = {}
+        self._asking: dict[tuple[str, str], bool] = {}
+        self._outer: dict[tuple[str, str], tuple[str | None, bool]] = {}
         self._pieces: dict[str, Any] = {}
         self._open: dict[Definition, list[str]] = {}
         self._included: dict[str, list[str]] = {}
@@ -185,6 +187,33 @@ class CxxProgram:
         }
         return next(iter(found)) if len(found) == 1 else None
 
+    def asking_macro(self, name: str, path: str) -> bool:
+        """Whether a name of a file is a macro behind which the capability is asked for."""
+        key = (name, path)
+        known = self._asking.get(key)
+        if known is None:
+            known = (
+                name in self.names(path)
+                and self.name_facts(name, path).asks
+                and not self.functions(name, path)
+                and any(name in self.source(one).prepared.defines for one in (path, *self.included(path)))
+            )
+            self._asking[key] = known
+        return known
+
+    def outer(self, name: str, path: str) -> tuple[str | None, bool]:
+        """What a macro or an outer variable stands for, and whether it asks for the capability."""
+        key = (name, path)
+        known = self._outer.get(key)
+        if known is None:
+            code, asks = None, False
+            if name in self.names(path):
+                found = self.macro(name, path)
+                code = found[0] if found is not None and found[1] is None else self.variable(name, path)
+                asks = self.name_facts(name, path).asks
+            known = self._outer[key] = code, asks
+        return known
+
     def parsed(self, code: str) -> Any:
         """The statements of a piece of code, kept."""
         block = self._pieces.get(code)
@@ -268,11 +297,14 @@ class CxxProgram:
                 facts = facts.plus(self._alias(source, name, text, depth, source.line(at)))
                 hit = True
             for text, at in source.globals.get(name, ()):
-                facts = facts.plus(self._alias(source, f"={name}", text, depth, source.line(at)))
                 hit = True
+                if "(" in text:  # only a call can ask the device
+                    facts = facts.plus(self._alias(source, f"={name}", text, depth, source.line(at)))
             for body, line in source.prepared.defines.get(name, ()):
-                facts = facts.plus(self._alias(source, f"#{name}", body, depth, line))
                 hit = True
+                if not body or body.isdigit():
+                    continue
+                facts = facts.plus(self._alias(source, f"#{name}", body, depth, line))
             if hit:
                 return facts
         return facts

@@ -481,13 +481,7 @@ class _Body:
 
     def is_macro(self, name: str) -> bool:
         """Whether a name is a macro of the tree behind which the capability is asked for."""
-        path = self.definition.path
-        if name not in self.program.names(path) or self.program.functions(name, path):
-            return False
-        facts = self.program.name_facts(name, path)
-        return facts.asks and any(
-            name in self.program.source(one).prepared.defines for one in (path, *self.program.included(path))
-        )
+        return self.program.asking_macro(name, self.definition.path)
 
     def expansion(self, name: str, args: list[Any]) -> str | None:
         """The body of a macro with its arguments in place; None where that is not known."""
@@ -536,13 +530,7 @@ class _Body:
 
     def outer(self, node: Any, path: Path) -> Val:
         """The value of a name that the function does not define."""
-        name = text(node)
-        here = self.definition.path
-        if name not in self.program.names(here):
-            return UNKNOWN
-        found = self.program.macro(name, here)
-        code = found[0] if found is not None and found[1] is None else self.program.variable(name, here)
-        asks = self.program.name_facts(name, here).asks
+        code, asks = self.program.outer(text(node), self.definition.path)
         value = self.elsewhere(node, code, Path()) if code else UNKNOWN
         if not value.known:
             return ARCH_UNKNOWN if asks else UNKNOWN
