@@ -24,6 +24,7 @@ from auditor.patching.diffscan import DEFAULT_LIMITS, Limits, RawFile, Scan, che
 from auditor.patching.diffwrite import canonical, write_diff, write_patch
 from auditor.patching.mails import decoded_mail, read_prelude
 from auditor.patching.model import ChangeSet, FileChange
+from auditor.trees.names import blob_id
 
 __all__ = [
     "DEFAULT_LIMITS", "OPT_IN", "Limits", "binary_after", "binary_before", "canonical", "check_path",
@@ -36,6 +37,7 @@ __all__ = [
 #: lines that look like markers of an unsolved merge.
 OPT_IN = ("modes", "symlinks", "markers")
 _FILE_MODES = {"100644": "100644", "100755": "100755", "100664": "100644"}
+_EMPTY = blob_id(b"")
 _MARKER = re.compile(rb"(?:<{7}|>{7}|\|{7})(?: .*)?\r?\n?")
 
 
@@ -333,9 +335,24 @@ def _check_sides(raw: RawFile, old: str | None, new: str | None, place: str) -> 
             raise UserError("P002", f"{old} is deleted, but lines of it are kept or added", place=where)
     if (old is None or new is None) and len(raw.hunks) > 1:
         raise UserError("P002", "a new or deleted file in more than one hunk", place=place)
+    if not raw.hunks and raw.binary is None and not _may_be_empty(raw, old, new):
+        raise UserError(
+            "P002",
+            f"{new or old} changes, but the change is not here: the patch was cut off",
+            place=place,
+            hints=["get the patch again, whole"],
+        )
     if old is not None and new is not None and old == new and not raw.hunks and raw.binary is None:
         if raw.old_mode == raw.new_mode:
             raise UserError("P002", f"nothing about {new} is changed", place=place)
+
+
+def _may_be_empty(raw: RawFile, old: str | None, new: str | None) -> bool:
+    """Whether a change without content can be whole: of a mode or a name, or of an empty file."""
+    if old is None or new is None:
+        blob = raw.new_blob if old is None else raw.old_blob
+        return bool(blob) and _EMPTY.startswith(blob)
+    return raw.old_blob == raw.new_blob
 
 
 def _check_markers(raw: RawFile, place: str) -> None:

@@ -65,6 +65,7 @@ class Scan:
     prelude: list[bytes]
     files: list[RawFile]
     crlf: bool  # every line of the patch ended in CRLF; one CR was taken off each
+    cut: bool = False  # the last line of the patch has no end
     only_in: list[tuple[int, str]] = field(default_factory=list)  # `Only in DIR: NAME` of diff -r
 
 
@@ -91,7 +92,9 @@ def scan(data: bytes, name: str = "", limits: Limits = DEFAULT_LIMITS) -> Scan:
     crlf = bool(whole) and all(line.endswith(b"\r") for line in whole)
     if crlf:
         lines = [line.removesuffix(b"\r") for line in lines]
-    return _Scanner(lines, name, limits, crlf).run()
+    found = _Scanner(lines, name, limits, crlf).run()
+    found.cut = not data.endswith(b"\n")
+    return found
 
 
 def check_size(data: bytes, name: str, limits: Limits) -> None:
@@ -170,6 +173,8 @@ class _Scanner:
                 self._between(line)
                 self.at += 1
             else:
+                if line.startswith(b"@@ -") and _HUNK.fullmatch(line):
+                    raise self.fail("a hunk that belongs to no file: the lines --- and +++ are missing")
                 self.prose += len(line) + 1
                 if self.prose > self.limits.prose:
                     raise self.fail(
@@ -393,13 +398,13 @@ class _Scanner:
                 add((" ", b"\n"))  # an editor took the blank off an empty context line
                 left_old -= 1
                 left_new -= 1
-            elif mark == b"\\" and kept:
+            elif line.startswith(b"\\ ") and kept:
                 self._no_newline(kept, left_old, left_new, at)
             else:
                 self.at = at
                 raise self._lies(head, want_old - left_old, want_old, want_new - left_new, want_new)
             at += 1
-        if at < end and lines[at].startswith(b"\\"):
+        if at < end and lines[at].startswith(b"\\ "):
             self._no_newline(kept, 0, 0, at)
             at += 1
         self.kept += len(kept)

@@ -133,6 +133,8 @@ def _take_one(out: Imported, source: Source, options: Options) -> None:
             out.rows.append(Row(source.label, title=head.subject, left_out=(why,)))
         return
     notes = ["its line ends were CRLF"] if found.crlf else []
+    if found.cut:
+        notes.append("its last line has no end: look whether it was cut off")
     naming = choose_naming(
         found.files, out.tree, options.layout, options.strip, source.directory, source.label,
         hint=source.strip,
@@ -252,6 +254,12 @@ def _fit(
             notes.append(_why_not(change, before))
             out.append(change)
             continue
+        if (
+            change.new_blob
+            and change.new_path is not None
+            and not blob_id(result).startswith(change.new_blob)
+        ):
+            notes.append(f"{change.path}: the result is not the file that it names: it was edited or cut off")
         if change.new_path is None:
             after[change.path] = None
         else:

@@ -351,6 +351,48 @@ def test_too_much_of_one_thing(data: bytes) -> None:
     assert code_of(data) == "P003"
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"diff --git a/g b/g\nnew file mode 100644",
+        b"diff --git a/g b/g\nnew file mode 100644\nindex 0000000..1234567\n",
+        b"diff --git a/g b/g\ndeleted file mode 100644\n",
+        b"diff --git a/g b/g\nindex 1234567..89abcde 100644\n",
+        b"@@ -1 +1 @@\n-a\n+b\n" + SIMPLE,
+        SIMPLE + b"\\iff --git a/g b/g\nindex 1234567..89abcde\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-a\n+b\n",
+    ],
+)
+def test_cut_off_or_damaged(data: bytes) -> None:
+    assert code_of(data) == "P002"
+
+
+def test_an_empty_file_is_whole() -> None:
+    new = b"diff --git a/g b/g\nnew file mode 100644\nindex 0000000..e69de29\n"
+    assert parse_patch(new).changes[0].old_path is None
+    gone = b"diff --git a/g b/g\ndeleted file mode 100644\nindex e69de29..0000000\n"
+    assert parse_patch(gone).changes[0].new_path is None
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_damage_is_an_error_or_a_patch_never_a_crash(data: st.DataObject) -> None:
+    lines = SIMPLE.split(b"\n")
+    for _ in range(data.draw(st.integers(1, 3))):
+        at = data.draw(st.integers(0, len(lines) - 1))
+        junk = st.sampled_from(
+            [b"", b"+", b"-", b" ", b"\\ No", b"junk", b"@@ -1 +1 @@", b"rename from x", b"--- a/x"]
+        )
+        lines[at : at + data.draw(st.integers(0, 2))] = data.draw(st.lists(junk, max_size=2))
+        if not lines:
+            return
+    try:
+        found = parse_patch(b"\n".join(lines))
+    except UserError as error:
+        assert error.code.startswith("P00")
+    else:
+        assert parse_patch(write_diff(found.changes), allow=["modes"]).changes
+
+
 def test_a_diff_as_an_attachment() -> None:
     mail = (
         b"From: A <a@b>\nSubject: [PATCH] x\nMIME-Version: 1.0\n"
