@@ -145,7 +145,6 @@ class _Reader:
             cells=cells,
             schema=", ".join(exports),
             function=f"{build.module}.{build.symbol}",
-            wrappers=(f"{build.module}.{build.symbol}",),
             area=self.profile.area(build.path),
         )
 

@@ -166,7 +166,6 @@ class _Reader:
             line=entry.line,
             cells=cells,
             function=target,
-            wrappers=(function,) if function else (),
             area=self.profile.area(place),
         )
 

@@ -10,7 +10,9 @@ of the compiler: only the launch fails.
 from __future__ import annotations
 
 import ast
+import inspect
 import linecache
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import ModuleType
@@ -65,6 +67,12 @@ def compiler_version() -> str | None:
 
 def shared_bytes(source: Source, launch: Launch, capability: tuple[int, int]) -> int:
     """Bytes of shared memory that one block needs. ``Uncompiled`` where it was refused or did not compile."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what Triton has to say to its users
+        return _shared_bytes(source, launch, capability)
+
+
+def _shared_bytes(source: Source, launch: Launch, capability: tuple[int, int]) -> int:
     from triton.backends.compiler import GPUTarget
     from triton.compiler.compiler import ASTSource, make_backend
 
@@ -91,9 +99,9 @@ def shared_bytes(source: Source, launch: Launch, capability: tuple[int, int]) ->
         stages: dict[str, Any] = {}
         backend.add_stages(stages, options, parsed.language)
         metadata: dict[str, Any] = {"target": target, **options.__dict__}
-        module = parsed.make_ir(
-            target, options, backend.get_codegen_implementation(options), backend.get_module_map(), context
-        )
+        given = (options, backend.get_codegen_implementation(options), backend.get_module_map(), context)
+        first = (target,) if "target" in inspect.signature(parsed.make_ir).parameters else ()  # since 3.5
+        module = parsed.make_ir(*first, *given)
         for name in ("ttir", "ttgir", "llir"):
             module = stages[name](module, metadata)
         return int(metadata["shared"])

@@ -93,7 +93,6 @@ def triton_rows(
             line=kernel.line,
             cells=_cells(kernel, known.get(kernel.name), maker, targets, compiled),
             function=kernel.name,
-            wrappers=(kernel.name,),
             area=profile.area(kernel.path),
         )
         for kernel in kernels

@@ -252,6 +252,15 @@ def test_what_does_not_compile_or_lacks_a_type_is_unchecked() -> None:
     assert "CompilationError" in cell.reason
 
 
+def test_asking_to_compile_without_triton_is_one_clear_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from auditor.native import availability as native
+
+    monkeypatch.setattr(native, "compiler_version", lambda: None)
+    with pytest.raises(UserError) as caught:
+        native.availability(None, native.KernelOptions(("sm_120",), compile=True))  # type: ignore[arg-type]
+    assert (caught.value.code, caught.value.hints) == ("N030", ("pip install triton",))
+
+
 def test_the_shipped_signatures_are_read() -> None:
     found = signatures()
     assert len({id(s) for s in found.values()}) >= 5
