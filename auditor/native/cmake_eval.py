@@ -10,25 +10,18 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
-from fnmatch import fnmatchcase
 
-from auditor.gates.model import Problem, Tri
+from auditor.gates.model import Problem
 from auditor.native import cmake
 from auditor.native.cmake import Arg, Command
+from auditor.native.cmake_build import MAX_ITEMS, MAX_TEXT, TOP, Build, Fatal, Return
+from auditor.native.cmake_commands import HANDLERS, add_library
 from auditor.native.cmake_truth import Condition
 from auditor.native.cmake_values import FALSE, TRUE, Item, Truth, Value, merged, text_of, union, unknown
 
 #: Commands that are run at most, loops and calls included.
 STEPS = 60_000
-#: Items that one variable holds at most.
-MAX_ITEMS = 20_000
-#: Characters of one value; longer ones are not known.
-MAX_TEXT = 200_000
 DEPTH = 40
-#: How the top of the tree is called in values: no relative path starts with it.
-TOP = "/\x00"
-
 _REFERENCE = re.compile(r"\$\{([^${}]*)\}")
 _ESCAPE = re.compile(r"\\([^A-Za-z0-9;])|\\([trn])|\\;")
 #: Set by CMake itself on the machines that the audited build runs on.
@@ -43,46 +36,6 @@ _FIXED = {
     "CMAKE_BUILD_TYPE": "Release",
     "CMAKE_CUDA_COMPILER_ID": "NVIDIA",
 }
-
-
-@dataclass
-class Target:
-    """A library as the build files describe it."""
-
-    name: str
-    path: str
-    line: int
-    folder: str
-    when: Tri = "true"
-    because: tuple[str, ...] = ()
-    sources: list[Item] = field(default_factory=list)
-    options: list[Item] = field(default_factory=list)
-    definitions: list[Item] = field(default_factory=list)
-    properties: dict[str, Value] = field(default_factory=dict)
-    destination: str = ""
-
-
-@dataclass
-class Build:
-    """What running the build files gave."""
-
-    targets: dict[str, Target] = field(default_factory=dict)
-    files: list[str] = field(default_factory=list)  # read, in order
-    outside: dict[str, tuple[str, int]] = field(default_factory=dict)  # trees fetched at build time
-    packages: list[str] = field(default_factory=list)  # find_package
-    flags: Value = ()  # CMAKE_CUDA_FLAGS at the end
-    architectures: Value | None = None  # CMAKE_CUDA_ARCHITECTURES at the end
-    options: list[Item] = field(default_factory=list)  # add_compile_options and the like
-    definitions: list[Item] = field(default_factory=list)
-    problems: list[Problem] = field(default_factory=list)
-
-
-class _Return(Exception):
-    pass
-
-
-class _Fatal(Exception):
-    pass
 
 
 class Evaluator:
@@ -111,19 +64,19 @@ class Evaluator:
         for name, text in {**_FIXED, **given}.items():
             self.env[name] = (Item(text, "", 0),) if text else ()
         for name in ("PROJECT_SOURCE_DIR", "CMAKE_SOURCE_DIR", "CMAKE_CURRENT_SOURCE_DIR"):
-            self.env[name] = (Item(self._outer(folder), "", 0),)
+            self.env[name] = (Item(self.outer(folder), "", 0),)
 
     @staticmethod
-    def _outer(path: str) -> str:
+    def outer(path: str) -> str:
         return TOP + path if path else TOP.rstrip("/")
 
     def run(self, path: str) -> Build:
         """The build that a ``CMakeLists.txt`` describes. Never raises for what the file says."""
         try:
-            self._file(path)
-        except _Fatal:
+            self.file(path)
+        except Fatal:
             pass
-        except _Return:
+        except Return:
             pass
         self.build.flags = self.env.get("CMAKE_CUDA_FLAGS", ())
         self.build.architectures = self.env.get("CMAKE_CUDA_ARCHITECTURES")
@@ -136,7 +89,7 @@ class Evaluator:
         if found not in self.build.problems:
             self.build.problems.append(found)
 
-    def _file(self, path: str) -> None:
+    def file(self, path: str) -> None:
         commands = self.parsed.get(path)
         if commands is None:
             text = self.read(path)
@@ -152,12 +105,12 @@ class Evaluator:
             return
         before, self.path = self.path, path
         listing = self.env.get("CMAKE_CURRENT_LIST_DIR"), self.env.get("CMAKE_CURRENT_LIST_FILE")
-        self.env["CMAKE_CURRENT_LIST_DIR"] = (Item(self._outer(posixpath.dirname(path)), path, 0),)
-        self.env["CMAKE_CURRENT_LIST_FILE"] = (Item(self._outer(path), path, 0),)
+        self.env["CMAKE_CURRENT_LIST_DIR"] = (Item(self.outer(posixpath.dirname(path)), path, 0),)
+        self.env["CMAKE_CURRENT_LIST_FILE"] = (Item(self.outer(path), path, 0),)
         self.depth += 1
         try:
             self._block(commands)
-        except _Return:
+        except Return:
             pass
         finally:
             self.depth -= 1
@@ -171,7 +124,7 @@ class Evaluator:
             self.steps += 1
             if self.steps > STEPS:
                 self.problem(command.line, f"stopped after {STEPS:,} steps: the rest is not read")
-                raise _Fatal
+                raise Fatal
             self._command(command)
 
     def _command(self, command: Command) -> None:
@@ -186,10 +139,10 @@ class Evaluator:
             self._block(command.body)
         elif command.name in self.functions:
             self._call(command)
-        elif handler := _HANDLERS.get(command.name):
+        elif handler := HANDLERS.get(command.name):
             handler(self, command, self.expanded(command.args))
         elif command.name.endswith(("_add_library", "_add_module", "_add_extension")):
-            _add_library(self, command, self.expanded(command.args))
+            add_library(self, command, self.expanded(command.args))
 
     def _if(self, command: Command) -> None:
         waiting = [command, *command.branches]
@@ -225,15 +178,15 @@ class Evaluator:
             self.env = dict(before)
             try:
                 work()
-            except _Fatal:
+            except Fatal:
                 if self.steps > STEPS:
                     raise
                 continue
-            except _Return:
+            except Return:
                 returned = True
             ends.append(self.env)
         if not ends:
-            raise _Fatal
+            raise Fatal
         self.env = ends[0] if len(ends) == 1 else _joined(ends, reason)
         self.functions = {**functions, **self.functions}
         self.doubt = merged(doubt, why) if returned else doubt
@@ -299,7 +252,7 @@ class Evaluator:
         before, self.path = self.path, path
         try:
             self._block(definition.body)
-        except _Return:
+        except Return:
             pass
         finally:
             self.depth -= 1
@@ -476,392 +429,3 @@ def _shown(args: list[Arg]) -> str:
     """A condition for people: ``CUDA_VERSION VERSION_GREATER 12.8``."""
     words = [re.sub(r"^\$\{(\w+)\}$", r"\1", arg.text) if arg.kind != "paren" else arg.text for arg in args]
     return " ".join(words).replace("( ", "(").replace(" )", ")")
-
-
-# the commands that matter
-
-
-def _set(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if not args or args[0].text.startswith("ENV{"):
-        return
-    name, values = args[0].text, args[1:]
-    if values and values[-1].text == "PARENT_SCOPE":
-        value = tuple(values[:-1])
-        if run.parent is not None:
-            run.parent[name] = value
-        return
-    words = [item.text for item in values]
-    if "CACHE" in words:
-        at = words.index("CACHE")
-        if name in run.env and "FORCE" not in words[at:]:
-            return
-        values = values[:at]
-    if not values and "CACHE" not in words:
-        run.env.pop(name, None)
-        if command.args[1:]:
-            run.env[name] = ()
-        return
-    if name in run.given:
-        return
-    if run.env.get("CMAKE_CUDA_FLAGS") is not None or name != "CMAKE_CUDA_FLAGS":
-        run.env[name] = tuple(values[:MAX_ITEMS])
-    else:
-        # What the caller's environment adds is nothing; said once in the documentation.
-        run.env[name] = tuple(
-            item._replace(text=item.text.replace("${CMAKE_CUDA_FLAGS}", "")) for item in values
-        )
-
-
-def _unset(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if args:
-        run.env.pop(args[0].text, None)
-
-
-def _option(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if args and args[0].text not in run.env:
-        default = args[2] if len(args) > 2 else Item("OFF", run.path, command.line)
-        run.env[args[0].text] = (default,)
-
-
-def _list(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if len(args) < 2:
-        return
-    verb, name, items = args[0].text.upper(), args[1].text, args[2:]
-    value = run.env.get(name, ())
-    if verb == "APPEND":
-        run.env[name] = (*value, *items)[:MAX_ITEMS]
-    elif verb == "PREPEND":
-        run.env[name] = (*items, *value)[:MAX_ITEMS]
-    elif verb == "REMOVE_ITEM":
-        gone = {item.text for item in items if not item.open}
-        unsure = merged(*(item.open for item in items))
-        kept = tuple(item for item in value if item.text not in gone)
-        if unsure:
-            kept = tuple(item._replace(when="unknown", because=unsure) for item in kept)
-        run.env[name] = kept
-    elif verb == "REMOVE_DUPLICATES":
-        run.env[name] = tuple({item.text: item for item in reversed(value)}.values())[::-1]
-    elif verb in ("SORT", "REVERSE"):
-        pass
-    elif verb in ("FILTER", "TRANSFORM", "REMOVE_AT", "INSERT", "POP_BACK", "POP_FRONT"):
-        why = (f"list({verb}) ({run.path}:{command.line})",)
-        run.env[name] = tuple(item._replace(when="unknown", because=why) for item in value)
-    elif items:
-        _opaque(run, command, items[-1].text)
-
-
-def _opaque(run: Evaluator, command: Command, name: str) -> None:
-    """A variable that a command sets to something not known here."""
-    why = (f"{name} is set by {command.name} ({run.path}:{command.line})",)
-    run.env[name] = (Item(f"${{{name}}}", run.path, command.line, open=why),)
-
-
-def _string(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if len(args) < 2:
-        return
-    verb = args[0].text.upper()
-    texts = [None if item.open or item.when != "true" else item.text for item in args]
-    known = None not in texts
-    if verb == "APPEND":
-        old = run.env.get(args[1].text, ())
-        value, _why = text_of(old)
-        if value is not None and known and len(old) <= 1:
-            joined = value + "".join(item.text for item in args[2:])
-            run.env[args[1].text] = (Item(joined, run.path, command.line, because=run.trail),)
-        else:
-            run.env[args[1].text] = (*old, *args[2:])
-        return
-    if verb in ("TOUPPER", "TOLOWER", "STRIP") and len(args) >= 3 and known:
-        text = args[1].text
-        text = text.upper() if verb == "TOUPPER" else text.lower() if verb == "TOLOWER" else text.strip()
-        run.env[args[2].text] = (Item(text, run.path, command.line),)
-        return
-    if verb == "REPLACE" and len(args) >= 5 and known:
-        joined = "".join(item.text for item in args[4:]).replace(args[1].text, args[2].text)
-        run.env[args[3].text] = (Item(joined, run.path, command.line),)
-        return
-    place = {"REGEX": 4 if len(args) > 1 and args[1].text.upper() == "REPLACE" else 3, "REPLACE": 3}
-    at = place.get(verb, 3 if verb in ("FIND", "SUBSTRING") else 1 if verb == "CONCAT" else 2)
-    if at < len(args):
-        _opaque(run, command, args[at].text)
-
-
-def _include(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if not args:
-        return
-    path = run.tree_path(args[0].text)
-    if path is not None and path in run.paths:
-        run._file(path)
-    elif args[0].text.startswith(TOP) or "/" in args[0].text:
-        name = args[0].text.removeprefix(TOP).lstrip("/")
-        run.problem(command.line, f"includes a file that is not in this tree: {name}")
-
-
-def _add_subdirectory(run: Evaluator, command: Command, args: list[Item]) -> None:
-    folder = run.tree_path(args[0].text) if args else None
-    if folder is None or f"{folder}/CMakeLists.txt" not in run.paths:
-        return
-    outer, parent = run.env, run.parent
-    run.env, run.parent = dict(outer), outer
-    run.env["CMAKE_CURRENT_SOURCE_DIR"] = (Item(run._outer(folder), run.path, command.line),)
-    try:
-        run._file(f"{folder}/CMakeLists.txt")
-    finally:
-        run.env, run.parent = outer, parent
-
-
-def _file_command(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if len(args) < 2:
-        return
-    verb = args[0].text.upper()
-    if verb not in ("GLOB", "GLOB_RECURSE"):
-        if verb in ("READ", "STRINGS", "SHA256", "MD5") and len(args) > 2:
-            _opaque(run, command, args[2].text)
-        return
-    name = args[1].text
-    found: list[Item] = []
-    for item in args[2:]:
-        if item.text in ("CONFIGURE_DEPENDS", "RELATIVE", "LIST_DIRECTORIES"):
-            continue
-        pattern = run.tree_path(item.text)
-        if pattern is None:
-            found.append(
-                item._replace(
-                    open=merged(item.open, (f"files outside the tree ({run.path}:{command.line})",))
-                )
-            )
-            continue
-        deep = verb == "GLOB_RECURSE"
-        folder = posixpath.dirname(pattern)
-        for path in run.paths:
-            if path.startswith(folder) and _globbed(path, pattern, deep):
-                found.append(Item(TOP + path, run.path, command.line, because=run.trail))
-    run.env[name] = tuple(sorted(found, key=lambda item: item.text))[:MAX_ITEMS]
-
-
-def _globbed(path: str, pattern: str, deep: bool) -> bool:
-    folder, _, name = pattern.rpartition("/")
-    if deep:
-        return path.startswith(f"{folder}/") and fnmatchcase(posixpath.basename(path), name)
-    return path.count("/") == pattern.count("/") and fnmatchcase(path, pattern)
-
-
-_KINDS = {
-    "STATIC",
-    "SHARED",
-    "MODULE",
-    "OBJECT",
-    "INTERFACE",
-    "EXCLUDE_FROM_ALL",
-    "WITH_SOABI",
-    "THIN_LTO",
-    "OPT_SIZE",
-}
-_KINDS |= {"NO_EXTRAS", "NB_STATIC", "STABLE_ABI", "LTO", "SYSTEM", "UNKNOWN", "IMPORTED", "GLOBAL"}
-
-
-def _add_library(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if not args:
-        return
-    if any(item.text in ("IMPORTED", "ALIAS", "INTERFACE") for item in args[1:3]):
-        return
-    name = args[0].text
-    sources: list[Item] = []
-    skip = False
-    for item in args[1:]:
-        if skip:
-            skip = False
-        elif item.text == "USE_SABI":
-            # Takes one argument, which may be an empty variable: then the next word is a keyword.
-            skip = "SABI" in item.text and not _empty_after(command)
-        elif item.text not in _KINDS and not item.text.startswith("${SKBUILD_SABI"):
-            sources.append(item)
-    when: Tri = "unknown" if run.doubt else "true"
-    because = run.doubt or run.trail
-    folder = run.tree_path(".") or ""
-    target = Target(name, run.path, command.line, folder, when, because, sources)
-    target.options = list(run.build.options)
-    target.definitions = list(run.build.definitions)
-    architectures = run.env.get("CMAKE_CUDA_ARCHITECTURES")
-    if architectures is not None:
-        target.properties["CUDA_ARCHITECTURES"] = architectures
-    old = run.build.targets.get(name)
-    if old is not None and old.when == "unknown" and when == "unknown":
-        target.sources = [*old.sources, *(item for item in target.sources if item not in old.sources)]
-    run.build.targets[name] = target
-
-
-def _empty_after(command: Command) -> bool:
-    """Whether the word after USE_SABI is a keyword already."""
-    words = [arg.text for arg in command.args]
-    at = words.index("USE_SABI") if "USE_SABI" in words else -1
-    return at + 1 < len(words) and words[at + 1] in _KINDS
-
-
-def _target_list(which: str) -> Callable[[Evaluator, Command, list[Item]], None]:
-    def handle(run: Evaluator, command: Command, args: list[Item]) -> None:
-        target = run.build.targets.get(args[0].text) if args else None
-        if target is None:
-            return
-        words = ("PRIVATE", "PUBLIC", "INTERFACE", "BEFORE", "FILE_SET", "AFTER")
-        getattr(target, which).extend(run.marked(item for item in args[1:] if item.text not in words))
-
-    return handle
-
-
-def _directory_list(which: str) -> Callable[[Evaluator, Command, list[Item]], None]:
-    def handle(run: Evaluator, command: Command, args: list[Item]) -> None:
-        getattr(run.build, which).extend(run.marked(args))
-
-    return handle
-
-
-def _set_target_properties(run: Evaluator, command: Command, args: list[Item]) -> None:
-    words = [item.text for item in args]
-    if "PROPERTIES" not in words:
-        return
-    at = words.index("PROPERTIES")
-    pairs = args[at + 1 :]
-    for target in (run.build.targets.get(word) for word in words[:at]):
-        if target is None:
-            continue
-        for key, value in zip(pairs[::2], pairs[1::2]):
-            _property(run, target, key.text, (value,), append=False)
-
-
-def _property(run: Evaluator, target: Target, key: str, value: Value, append: bool) -> None:
-    value = tuple(run.marked(value))
-    old = target.properties.get(key, ())
-    if key == "CUDA_ARCHITECTURES":
-        value = tuple(item._replace(text=text) for item in value for text in item.text.split(";") if text)
-        if run.doubt and old and not append:
-            old = tuple(item._replace(when="unknown", because=run.doubt) for item in old)
-            append = True
-    target.properties[key] = (*old, *value) if append else value
-
-
-def _set_property(run: Evaluator, command: Command, args: list[Item]) -> None:
-    words = [item.text for item in args]
-    if "PROPERTY" not in words or words[:1] != ["TARGET"]:
-        if words[:1] == ["SOURCE"] and any(re.search("gencode|CUDA_ARCH", word) for word in words):
-            run.problem(command.line, "architectures of single source files are not followed")
-        return
-    at = words.index("PROPERTY")
-    append = any(word in ("APPEND", "APPEND_STRING") for word in words[1:at])
-    for word in words[1:at]:
-        target = run.build.targets.get(word)
-        if target is None or at + 1 >= len(words):
-            continue
-        key = words[at + 1]
-        if key in ("COMPILE_OPTIONS", "COMPILE_FLAGS"):
-            target.options.extend(run.marked(args[at + 2 :]))
-        elif key == "COMPILE_DEFINITIONS":
-            target.definitions.extend(run.marked(args[at + 2 :]))
-        else:
-            _property(run, target, key, tuple(args[at + 2 :]), append)
-
-
-def _source_properties(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if any(re.search("gencode|CUDA_ARCH", item.text) for item in args):
-        run.problem(command.line, "architectures of single source files are not followed")
-
-
-def _install(run: Evaluator, command: Command, args: list[Item]) -> None:
-    words = [item.text for item in args]
-    if words[:1] != ["TARGETS"]:
-        return
-    at = next(
-        (i for i, word in enumerate(words) if i and word in ("LIBRARY", "DESTINATION", "RUNTIME", "ARCHIVE")),
-        None,
-    )
-    if at is None or "DESTINATION" not in words:
-        return
-    start = words.index("LIBRARY") if "LIBRARY" in words else 0
-    try:
-        place = words[words.index("DESTINATION", start) + 1]
-    except (ValueError, IndexError):
-        return
-    for word in words[1:at]:
-        if word in run.build.targets:
-            run.build.targets[word].destination = place
-
-
-def _find_package(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if args and args[0].text not in run.build.packages:
-        run.build.packages.append(args[0].text)
-
-
-def _fetched(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if args:
-        run.build.outside.setdefault(args[0].text, (run.path, command.line))
-
-
-def _outputs(run: Evaluator, command: Command, args: list[Item]) -> None:
-    words = [item.text for item in args]
-    for i, word in enumerate(words[:-1]):
-        if word in ("OUTPUT_VARIABLE", "RESULT_VARIABLE", "ERROR_VARIABLE"):
-            _opaque(run, command, words[i + 1])
-
-
-def _first_output(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if args and args[0].text not in run.env:
-        _opaque(run, command, args[0].text)
-
-
-def _math(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if len(args) > 1:
-        _opaque(run, command, args[1].text)
-
-
-def _message(run: Evaluator, command: Command, args: list[Item]) -> None:
-    if args and args[0].text == "FATAL_ERROR":
-        if not run.doubt:
-            run.problem(command.line, "the configuration stops here under these assumptions")
-        raise _Fatal
-
-
-def _return(run: Evaluator, command: Command, args: list[Item]) -> None:
-    raise _Return
-
-
-_HANDLERS: dict[str, Callable[[Evaluator, Command, list[Item]], None]] = {
-    "set": _set,
-    "unset": _unset,
-    "option": _option,
-    "list": _list,
-    "string": _string,
-    "include": _include,
-    "add_subdirectory": _add_subdirectory,
-    "file": _file_command,
-    "add_library": _add_library,
-    "cuda_add_library": _add_library,
-    "target_sources": _target_list("sources"),
-    "target_compile_options": _target_list("options"),
-    "target_compile_definitions": _target_list("definitions"),
-    "add_compile_options": _directory_list("options"),
-    "add_compile_definitions": _directory_list("definitions"),
-    "add_definitions": _directory_list("options"),
-    "set_target_properties": _set_target_properties,
-    "set_property": _set_property,
-    "set_source_files_properties": _source_properties,
-    "install": _install,
-    "find_package": _find_package,
-    "fetchcontent_declare": _fetched,
-    "execute_process": _outputs,
-    "find_program": _first_output,
-    "find_library": _first_output,
-    "find_path": _first_output,
-    "find_file": _first_output,
-    "get_filename_component": _first_output,
-    "get_target_property": _first_output,
-    "get_property": _first_output,
-    "get_directory_property": _first_output,
-    "math": _math,
-    "message": _message,
-    "return": _return,
-}
-
-
-def copied(build: Build) -> Build:
-    """A build whose lists can be changed."""
-    return replace(build, targets=dict(build.targets), problems=list(build.problems))

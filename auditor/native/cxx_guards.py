@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from auditor.arch import Target, load_targets, parse_arch
 from auditor.native.cxx_index import Definition
+from auditor.native.cxx_paths import UNKNOWN, End, Path
 from auditor.native.cxx_program import NOTHING, CxxProgram, Facts
-from auditor.native.cxx_run import UNKNOWN, End, Path, Runner
+from auditor.native.cxx_run import Runner
 from auditor.native.cxx_text import prepare
 from auditor.native.model import Built, Step
 from auditor.native.source_macros import Macros

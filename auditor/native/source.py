@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from auditor.gates.model import Problem
-from auditor.native.cmake_eval import TOP, Build, Evaluator, Target
+from auditor.native.cmake_build import TOP, Build, Target
+from auditor.native.cmake_eval import Evaluator
 from auditor.native.cmake_flags import built_by_flags, built_by_property, expressions, unique
 from auditor.native.cmake_values import Item, Truth, constant, merged
 from auditor.native.cxx_text import Number, without_comments

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from auditor.native.cmake import read
-from auditor.native.cmake_eval import TOP, Build, Evaluator
+from auditor.native.cmake_build import TOP, Build
+from auditor.native.cmake_eval import Evaluator
 from auditor.native.cmake_flags import built_by_flags, built_by_property, expressions
 from auditor.native.cmake_values import Item, text_of, version_truth
 from auditor.native.source import cuda_variables
