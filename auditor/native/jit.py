@@ -52,6 +52,10 @@ def jit_rows(
             tuple(t.smem_per_sm for t in every.values()),
         )
         program.build_all()
+        problems += [
+            Problem(path, line, f"{name} builds a kernel and could not be followed")
+            for path, line, name in program.left_out
+        ]
         if program.builds:
             reader = _Reader(loader, program, root, files, profile, targets, cuda)
             rows += reader.rows()

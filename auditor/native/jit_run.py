@@ -17,6 +17,7 @@ from typing import Any
 from auditor.native.registry_exact import ExactProgram
 from auditor.profile import JitLoader
 from auditor.program.frames import Frame
+from auditor.program.source import Irregular
 from auditor.program.values import External, Facts, Function, Seq, Unknown, V, reasons_of, unknown
 
 #: Bytes of source above which a function is not run.
@@ -76,6 +77,7 @@ class JitProgram(ExactProgram):
         super().__init__(*args, **kwargs)
         self.loader = loader
         self.builds: list[Build] = []
+        self.left_out: list[tuple[str, int, str]] = []  # path, line, function that builds and is not followed
         self._inside: list[V] = []
         self._set: V | None = None
         start = self.profile.start
@@ -110,7 +112,10 @@ class JitProgram(ExactProgram):
             self.execute(module)
             for segment in module.segments:
                 if segment.text and call.search(segment.text) and segment.kind != "other":
-                    self._visit(module, segment, segment.name, None, call)
+                    try:
+                        self._visit(module, segment, segment.name, None, call)
+                    except Irregular:
+                        self.left_out.append((module.path, segment.start, segment.name))
 
     def _visit(self, module: Any, segment: Any, qualname: str, owner: Any, call: re.Pattern[str]) -> None:
         if segment.kind == "class":
@@ -127,6 +132,7 @@ class JitProgram(ExactProgram):
 
     def _enter(self, module: Any, function: Function, qualname: str) -> None:
         if len(function.segment.text or "") > MAX_FUNCTION:
+            self.left_out.append((module.path, function.segment.start, qualname))
             return
         node: Any = function.segment.node()
         spec = node.args

@@ -56,6 +56,8 @@ _PLAIN_ONLY = ", which plain code cannot hold"
 _REFUSE = re.compile(r"\bstatic_assert\s*\(\s*(?:false|0)\s*[,)]")
 _ERROR = re.compile(r"^[ \t]*#[ \t]*error\b[^\n]*", re.MULTILINE)
 _RETURNS = re.compile(r"\breturn\s+[^;\s]")
+#: Headers that include headers are followed this far.
+MAX_DEPTH = 60
 REFUSED = "refuses to be compiled"
 
 
@@ -108,6 +110,7 @@ class JitSources:
         self._units: dict[str, _Unit] = {}
         self._askers: set[str] | None = None
         self._asking: set[str] = set()
+        self._depth = 0
 
     def facts(self, sources: tuple[str, ...], arch: dict[str, str]) -> SourceFacts:
         """What these files and the headers of the tree that they include leave open on each target.
@@ -126,7 +129,7 @@ class JitSources:
             out[name] = []
             for path in every:
                 unit = self._unit(path)
-                out[name] += [s for s in unit.steps[name] if self._counts(s, target, arch[name])]
+                out[name] += [s for s in unit.steps.get(name, ()) if self._counts(s, target, arch[name])]
         return SourceFacts(out, tuple(every))
 
     @staticmethod
@@ -145,6 +148,11 @@ class JitSources:
         path, bare = unit.path, self.files.bare(unit.path)
         found = [self._resolved(path, m[1]) for m in _INCLUDE.finditer(bare)]
         unit.includes = tuple(dict.fromkeys(p for p in found if p is not None and p != path))
+        if self._depth >= MAX_DEPTH:
+            unit.includes = ()
+            unit.steps = {name: [Step("headers are nested too deep", path, 1)] for name in self.targets}
+            return
+        self._depth += 1
         text = _keep_includes(bare)
         given: dict[str, dict[str, str | Number]] = {}
         for name in self.targets:
@@ -170,6 +178,7 @@ class JitSources:
             active[name] = same
             unit.defines[name] = {**given[name], **{k: _body(k, v) for k, v in same.defines.items()}}
         self._judge(unit, active)
+        self._depth -= 1
 
     def _agree(self, asked: set[str], given: dict[str, dict[str, str | Number]], a: str, b: str) -> bool:
         """Whether all macros that a file has asked for are the same on two targets."""

@@ -183,6 +183,9 @@ def _checked(
             )
         except Uncompiled as error:
             return Cell("unknown", f"unchecked: {error}; {_counted(kernel, configs)}", proof)
+        except (RecursionError, SyntaxError, ValueError) as error:
+            what = f"its source cannot be read ({type(error).__name__})"
+            return Cell("unknown", f"unchecked: {what}; {_counted(kernel, configs)}", proof)
         needs.append((needed, config))
         text = f"{config.text or 'no values'}: {needed:,} bytes of shared memory"
         steps.append(Step(text, kernel.path, kernel.line))

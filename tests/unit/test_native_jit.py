@@ -279,5 +279,17 @@ def test_what_refuses_hides_or_asks(known: dict[str, Row]) -> None:
     assert known["jit::asks"].cells["sm_120"].reason.endswith("asks.cuh:3 asks the device what it is")
 
 
+def test_headers_in_a_ring_and_in_a_long_chain_end() -> None:
+    ring = {
+        "app/csrc/plain.cuh": '#include "one.cuh"\n',
+        "app/csrc/one.cuh": '#include "two.cuh"\n',
+        "app/csrc/two.cuh": '#include "one.cuh"\n',
+    }
+    assert outcomes(rows(**ring)["jit::plain"]) == ["runs"] * 5
+    chain = {f"app/csrc/h{n}.cuh": f'#include "h{n + 1}.cuh"\n' for n in range(2000)}
+    row = rows(**chain, **{"app/csrc/plain.cuh": '#include "h0.cuh"\n'})["jit::plain"]
+    assert "headers are nested too deep" in row.cells["sm_120"].reason
+
+
 def test_a_tree_without_the_loader_has_no_rows() -> None:
     assert rows(**{"app/builder.py": "", "app/kernels.py": ""}) == {}
