@@ -51,6 +51,8 @@ class Tree:
     base: SourceTree
     profile: Profile
     files: dict[str, bytes | None] = field(default_factory=dict)
+    #: What was looked for already: place as named -> file, symbol, how it was found.
+    found: dict[str, tuple[str, tuple[str, ...], str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.map = PathMap(self.profile, self.base.blobs())
@@ -115,6 +117,19 @@ class Tree:
 
 def resolve(tree: Tree, where: str) -> Place:
     """The place that ``in`` names. ``Miss`` P070, P076."""
+    known = tree.found.get(where)
+    if known is not None and tree.has(known[0]):
+        path, parts, moved = known
+        source = read_source(tree.read(path), path)
+        nodes: list[ast.AST] = source.named(parts) if parts else [source.tree]
+        if nodes:
+            return Place(source, parts, nodes, moved)
+    place = _resolved(tree, where)
+    tree.found[where] = (place.path, place.parts, place.moved)
+    return place
+
+
+def _resolved(tree: Tree, where: str) -> Place:
     if "/" in where or where.endswith(".py"):
         path, _, symbol = where.partition(":")
         return _in_file(tree, tree.path(path), tuple(symbol.split(".")) if symbol else (), where)
@@ -208,24 +223,36 @@ def _missed(tree: Tree, path: str, source: PySource, parts: tuple[str, ...], whe
 
 
 def _searched(tree: Tree, parts: tuple[str, ...], where: str) -> Place:
-    """The module is gone: the symbol elsewhere in the package, or nowhere."""
-    if parts[0] == tree.profile.package:
-        # How many of the parts are the module nobody can say any more: the shortest symbol is tried first.
-        for size in range(len(parts) - 1, 0, -1):
-            symbol = parts[size:]
-            found = _search(tree, symbol, "/".join(parts[:size]) + ".py")
+    """The module is gone: the one file of its name, else the symbol elsewhere in the package, or nowhere."""
+    if parts[0] != tree.profile.package:
+        hints = [f"in: {tree.profile.package}.module.symbol", "in: path/to/file.py:symbol"]
+        raise Miss("P070", f"no module or symbol {where}", hints)
+    # How many of the parts were the module nobody can say any more: the shortest symbol is tried first.
+    sizes = range(len(parts), max(len(parts) - 3, 1), -1)
+    for size in sizes:
+        found = _named_module(tree, parts[size - 1], parts[size:])
+        if found is not None:
+            return found
+    for size in sizes:
+        if size < len(parts):
+            found = _search(tree, parts[size:], "/".join(parts[:size]) + ".py")
             if found is not None:
                 return found
-            if size <= len(parts) - 3:
-                break
-        named = [p for p in tree.package_files() if p.endswith(f"/{parts[-1]}.py")]
-        if len(named) == 1:
-            source = read_source(tree.read(named[0]), named[0])
-            return Place(source, (), [source.tree], "the only module of that name")
-        raise Miss("P070", f"no module or symbol {where}", [*named[:3], *_definers(tree, parts[-1])[:3]])
-    raise Miss(
-        "P070", f"no module or symbol {where}", [f"in: {tree.profile.package}.…", "in: path/to/file.py"]
-    )
+    raise Miss("P070", f"no module or symbol {where}", _definers(tree, parts[-1])[:3])
+
+
+def _named_module(tree: Tree, name: str, symbol: tuple[str, ...]) -> Place | None:
+    """A symbol in the one file of the package that has a name, if it is not only passed on there."""
+    places = []
+    for path in tree.package_files():
+        if path.endswith((f"/{name}.py", f"/{name}/__init__.py")):
+            source = read_source(tree.read(path), path)
+            if _may_be_shim(source) and (module := tree.imports(path)) and module.passes_on:
+                continue
+            nodes: list[ast.AST] = source.named(symbol) if symbol else [source.tree]
+            if nodes:
+                places.append(Place(source, symbol, nodes, "the only module of that name"))
+    return places[0] if len(places) == 1 else None
 
 
 def _definers(tree: Tree, name: str) -> list[str]:
@@ -336,7 +363,7 @@ def inside(place: Place, found: Iterable[Found], within: str) -> list[Found]:
 
 
 def miscounted(place: Place, text: str, found: list[Found], within: str, count: int) -> Miss:
-    """Why a pattern does not fit as often as it should."""
+    """Why a pattern does not fit as often as it should. ``pattern`` is set where it does not fit at all."""
     source = place.source
 
     def shown(node: ast.AST) -> str:
@@ -359,17 +386,54 @@ def miscounted(place: Place, text: str, found: list[Found], within: str, count: 
     ]
     if absent:
         fact += f"; {', '.join(absent)} {'does' if len(absent) == 1 else 'do'} not occur there"
-    roots = shape(text).roots
-    scored = []
-    for scope in place.scopes:
+    miss = Miss("P071", fact, _nearest(source, place.scopes, text, flat))
+    miss.pattern = text
+    return miss
+
+
+def _nearest(source: PySource, scopes: list[ast.AST], text: str, flat: str) -> list[str]:
+    """Places that have most of what a pattern needs: of its kind first, then where its rarest name occurs."""
+    wanted = shape(text)
+    words = [re.compile(rb"\b" + re.escape(need) + rb"\b") for need in wanted.needs]
+    scored: list[tuple[int, float, int, ast.AST]] = []
+    for scope in scopes:
         for node in ast.walk(scope):
-            if isinstance(node, roots) and hasattr(node, "end_lineno") and not isinstance(node, ast.Name):
-                score = difflib.SequenceMatcher(None, flat, source.shown(node, 2 * len(flat))).quick_ratio()
-                scored.append((-score, source.span(node)[0], node))
-                if len(scored) > 4000:
-                    break
-    scored.sort(key=lambda item: item[:2])
-    return Miss("P071", fact, [shown(node) for score, _, node in scored[:3] if score < -0.5])
+            if not isinstance(node, wanted.roots) or isinstance(node, ast.Name):
+                continue
+            start, end = source.span(node)
+            has = sum(bool(word.search(source.data, start, end)) for word in words)
+            shown = source.shown(node, 2 * len(flat))
+            like = difflib.SequenceMatcher(None, flat, shown).quick_ratio() if len(scored) < 4000 else 0.0
+            if has or like > 0.6:
+                scored.append((-has, round(-like, 3), start, node))
+    scored.sort(key=lambda item: item[:3])
+    out = [f"line {node.lineno} `{source.shown(node)}`" for *_, node in scored[:3]]  # type: ignore[attr-defined]
+    best = -scored[0][0] if scored else 0
+    if best < len(wanted.needs) and wanted.needs:
+        need = wanted.needs[0]
+        for scope in scopes:
+            at = source.data.find(need, 0 if isinstance(scope, ast.Module) else source.span(scope)[0])
+            end = len(source.data) if isinstance(scope, ast.Module) else source.span(scope)[1]
+            while 0 <= at < end and len(out) < 4:
+                line = source.data[source.line_start(at) : source.line_end(at)].decode("utf-8", "replace")
+                row = f"line {source.data.count(bytes([10]), 0, at) + 1} `{' '.join(line.split())[:60]}`"
+                if row not in out:
+                    out.insert(0, row)
+                at = source.data.find(need, source.line_end(at))
+    return out[:4]
+
+
+def elsewhere(tree: Tree, text: str, path: str) -> list[str]:
+    """Other files of the package that have every name of a pattern, with the line of the first one."""
+    needs = shape(text).needs
+    if not needs or len(needs[0]) < 4:
+        return []
+    out = []
+    for candidate in tree.scan(re.compile(rb"\b" + re.escape(needs[0]) + rb"\b")):
+        data = tree.read(candidate)
+        if candidate != path and all(need in data for need in needs):
+            out.append(f"{candidate}:{data.count(bytes([10]), 0, data.index(needs[0])) + 1}")
+    return out[:3]
 
 
 def _places(count: int) -> str:

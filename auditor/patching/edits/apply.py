@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.patching.edits import conditions, model, statements, texts, values
-from auditor.patching.edits.anchors import Place, Tree, resolve
+from auditor.patching.edits.anchors import Place, Tree, elsewhere, resolve
 from auditor.patching.edits.expand import expanded
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import Splice, read_source, splice
@@ -36,6 +36,10 @@ _PYTHON: dict[type[model.Strict], Callable[..., list[Splice]]] = {
 }
 
 
+#: Proof of an import that is there. It serves the other edits: the patch is not partly upstream for it.
+_IMPORTED = "imported already"
+
+
 @dataclass
 class _Work:
     tree: Tree
@@ -43,6 +47,7 @@ class _Work:
     results: list[HunkResult] = field(default_factory=list)
     added: dict[str, list[tuple[int, str]]] = field(default_factory=dict)  # path -> (result, code put in)
     touched: set[str] = field(default_factory=set)
+    search: bool = True  # whether a miss is worth a look through the package
 
     def edit(self, index: int, edit: model.Strict) -> None:
         """Make one edit; what becomes of it is added to the results."""
@@ -73,6 +78,9 @@ class _Work:
             if splices:
                 _check_again(handler, place, data, edit)
         except Miss as miss:
+            if miss.pattern and self.search:
+                others = elsewhere(self.tree, miss.pattern, place.path)
+                miss.nearest += tuple(f"in {other}" for other in others)
             return HunkResult(place.path, index, "conflict", "", symbol=place.symbol, note=miss.note())
         status: Status = "moved" if place.moved else "clean"
         asked = _path_of(named)
@@ -86,7 +94,8 @@ class _Work:
             note=place.moved,
         )
         if not splices:
-            return replace(base, status="upstream", proof="already so")
+            done = _IMPORTED if isinstance(edit, model.AddImport) else "already so"
+            return replace(base, status="upstream", proof=done)
         line = place.source.data.count(b"\n", 0, min(splices).start) + 1
         self._put(place.path, data, "\n".join(each.text.decode("utf-8", "replace") for each in splices))
         return replace(base, line=line)
@@ -170,7 +179,8 @@ def apply(
     _check_names(work, tree, profile, imports=only is None)
     if len(edits) > 1 and work.touched and all(r.status != "conflict" for r in work.results):
         _check_done(work, edits, only)
-    words = {result.status for result in work.results}
+    words = {result.status for result in work.results if result.proof != _IMPORTED}
+    words = words or {"upstream"}
     status: Status
     if "conflict" in words:
         status = "conflict"
@@ -190,7 +200,7 @@ def apply(
 
 def _check_done(work: _Work, edits: Sequence[model.Edit], only: str | None) -> None:
     """All edits find themselves done in the result of all; else the patch could not be told from upstream."""
-    again = _Work(work.tree, work.files)
+    again = _Work(work.tree, work.files, search=False)
     for index, edit in enumerate(edits):
         for part in expanded(edit.body(), work.tree):
             if only is None or concerns(part, only):
@@ -244,7 +254,12 @@ def _check_names(work: _Work, tree: SourceTree, profile: Profile, *, imports: bo
                 _refuse(work, path, name, f"P074: {name} is not defined in {path}; add-import brings it in")
         if imports:
             for item, why in _new_imports(before, data, path, now, profile, words):
-                _refuse(work, path, item.name or item.module, f"P074: line {item.line} of {path}: {why}")
+                _refuse(
+                    work,
+                    path,
+                    item.name or item.module,
+                    f"P074: line {item.line} of {path}: {why}{_went(work.tree, item)}",
+                )
 
 
 def _from_star(work: _Work, path: str, name: str) -> bool:
@@ -271,6 +286,17 @@ def _new_imports(
         if (item.module, item.name) not in known and (not item.name or item.name in words or item.name == "*")
     ]
     return list(unresolved(fresh, now, profile))
+
+
+def _went(tree: Tree, item: Import) -> str:
+    """Where a module or a name that is imported in vain is now, if that is plain."""
+    named = f"{item.module}.{item.name}" if item.name else item.module
+    try:
+        place = resolve(tree, named)
+    except Miss:
+        return ""
+    module = module_of(place.path, tree.profile)
+    return f"; nearest: {'.'.join((module, *place.parts))}" if module else ""
 
 
 def _refuse(work: _Work, path: str, name: str, note: str) -> None:

@@ -59,7 +59,7 @@ def spelled(name: str) -> str:
     return name.rstrip("_").replace("_", "-")
 
 
-def _paths(values: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _paths(values: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     for name in ("path", "from"):
         if values.get(name):
             try:
@@ -76,7 +76,7 @@ def _paths(values: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("in",), f"{where!r} is neither package.module.symbol nor path/to/file.py:symbol"
 
 
-def _python(body: model.Strict, values: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _python(body: model.Strict, values: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if isinstance(
         body, (model.EditText, model.NativeText, model.SetKey, model.DeleteFile, model.ReplaceFile)
     ):
@@ -114,7 +114,7 @@ def _expressions(body: model.Strict) -> tuple[str, ...]:
     return ("with", "if", "to", "as", "when", "off")
 
 
-def _content(body: model.Strict, values: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], str]]:
+def _content(body: model.Strict, values: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if isinstance(body, model.AddImport):
         parsed = _statements(body.import_)
         if len(parsed) != 1 or not isinstance(parsed[0], (ast.Import, ast.ImportFrom)):
@@ -145,7 +145,7 @@ def _content(body: model.Strict, values: dict[str, Any]) -> Iterator[tuple[tuple
             try:
                 expression(text)
             except SyntaxError as error:
-                yield ("members", str(index)), f"not a Python expression: {error.msg}"
+                yield ("members", index), f"not a Python expression: {error.msg}"
     elif isinstance(body, model.DeclareFlag):
         if not body.name.isidentifier():
             yield ("name",), f"{body.name!r} is no name"
@@ -167,7 +167,7 @@ def _statements(text: str) -> list[ast.stmt]:
 
 def _changes_nothing(
     body: model.Replace | model.Narrow | model.Widen,
-) -> Iterator[tuple[tuple[str, ...], str]]:
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
     at = body.find if isinstance(body, model.Replace) else body.at
     if " ".join(at.split()) == " ".join(body.with_.split()):
         yield ("with",), "changes nothing: it is the pattern itself"
@@ -180,7 +180,7 @@ def _changes_nothing(
             yield ("with",), f"${name} is not in `find`"
 
 
-def _text(body: model.EditText) -> Iterator[tuple[tuple[str, ...], str]]:
+def _text(body: model.EditText) -> Iterator[tuple[tuple[str | int, ...], str]]:
     anchors = [bool(body.find), bool(body.before), bool(body.after)]
     if sum(anchors) != 1:
         yield (), "one of find, before and after says where"
@@ -192,12 +192,17 @@ def _text(body: model.EditText) -> Iterator[tuple[tuple[str, ...], str]]:
         yield ("with",), "changes nothing: it is what `find` has"
 
 
-def _kernel(body: model.RegisterKernel) -> Iterator[tuple[tuple[str, ...], str]]:
+def _kernel(body: model.RegisterKernel) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if body.native is None:
         for name in ("schema", "implementation", "fake"):
             if not getattr(body, name):
                 yield (), f"a custom operator needs `{name}`"
     elif not body.wrapper and not body.fake:
         yield (), "a native operator needs `wrapper` or `fake` in Python"
+    for index, site in enumerate(body.dispatch):
+        here = f"{site.in_}.".startswith(f"{body.in_}.")
+        if not here and not any(body.in_.rpartition(".")[2] in line for line in site.imports):
+            fact = f"the operator is there once {body.in_} is imported: list that in `imports`"
+            yield ("dispatch", index), fact
     if '"' in body.schema or "\\" in body.schema or "\n" in body.schema:
         yield ("schema",), "a schema is one line without quotes"

@@ -17,6 +17,7 @@ class Miss(Exception):
         self.code = code
         self.fact = fact
         self.nearest = tuple(nearest)
+        self.pattern = ""  # one that fits nowhere in its place
 
     def note(self) -> str:
         """The whole in one line."""

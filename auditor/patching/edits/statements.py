@@ -131,7 +131,9 @@ def _body_splice(
     if indent is None:
         raise Miss("P075", f"the body at line {body[0].lineno} of {source.path} shares its line")
     gap = b""
-    if isinstance(code[0] if edit.at == "end" else code[-1], _DEFINES):
+    if isinstance(code[0] if edit.at == "end" else code[-1], _DEFINES) or (
+        edit.at == "end" and isinstance(body[-1], _DEFINES)
+    ):
         gap = source.newline * (2 if isinstance(scope, ast.Module) else 1)
     text = reindented(edit.code, indent, source.newline)
     if edit.at == "end":
