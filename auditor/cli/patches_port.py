@@ -59,7 +59,12 @@ def port(patch: str, root: str, base: str | None, tip: str | None, dry_run: bool
 
     changes = parse_patch(_read(patch), os.path.basename(patch), allow=OPT_IN)
     tree, repo = _open(root)
-    outcome = carry(changes, tree, blobs=_blobs(repo))
+    history = None
+    if base is not None and repo is not None:
+        from auditor.patching.porthistory import History
+
+        history = History(repo, base, tip or "HEAD")
+    outcome = carry(changes, tree, blobs=_blobs(repo), history=history)
     if outcome.files and not dry_run:
         from auditor.patching.write.inplace import write_in_place
 
@@ -119,6 +124,7 @@ def _text(outcome: Outcome, dry_run: bool) -> str:
     lines = [f"{GLYPHS[outcome.status]} {_HEADLINE[outcome.status]}"]
     if dry_run and outcome.files:
         lines[0] += " (dry run: nothing was written)"
+    lines += [f"  {outcome.note}"] if outcome.note else []
     lines += [_line(hunk) for hunk in outcome.hunks]
     return "\n".join(lines) + "\n"
 

@@ -273,7 +273,7 @@ class TokenMerge:
             )
             return
         for k in here:
-            self._remove(ours, k)
+            self.remove(ours, k)
         if not texts:
             return
         low = to_ours.get(before, -1 if before < 0 else None)
@@ -298,7 +298,7 @@ class TokenMerge:
                 at = place
             elif not free:
                 self.guess = "both sides added elements at one place of a list"
-        self._insert(ours, at, texts)
+        self.insert(ours, at, texts)
 
     def _element(self, group: Group, at: int) -> bytes:
         element = group.elements[at]
@@ -315,7 +315,7 @@ class TokenMerge:
         line = self.ours.rfind(b"\n", 0, first) + 1
         return b"\n" + self.ours[line:first]
 
-    def _insert(self, group: Group, at: int, texts: list[bytes]) -> None:
+    def insert(self, group: Group, at: int, texts: list[bytes]) -> None:
         """Put elements before element ``at`` of ours (after the last one if there is none)."""
         separator = self._separator(group)
         if not group.elements:
@@ -343,7 +343,8 @@ class TokenMerge:
             text = text[:-1]
         self.splices.append(Splice(end, end, text))
 
-    def _remove(self, group: Group, at: int) -> None:
+    def remove(self, group: Group, at: int) -> None:
+        """Take element ``at`` of ours out, with its comma."""
         element = group.elements[at]
         if at + 1 < len(group.elements):
             self.splices.append(Splice(element[0].start, group.elements[at + 1][0].start, b""))

@@ -7,12 +7,14 @@ and says so.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from auditor.patching.mergealign import align, dice, likeness, pair_arms
 from auditor.patching.mergechanges import Change
+from auditor.patching.mergeimports import Import, ImportEdit, bound, imported, is_import
 from auditor.patching.mergetokens import Overlap, Splice, TokenMerge
 from auditor.patching.statements import Arm, Source, Statement, tokens
 
@@ -133,6 +135,10 @@ class TreeMerge:
 
     def settle(self, change: Change) -> Settled:
         """Where ``change`` goes in ours."""
+        if change.kind in ("gap", "leaf") and all(map(is_import, change.removed + change.added)):
+            settled = self._imports(change)
+            if settled is not None:
+                return settled
         settled = {
             "gap": self._gap,
             "leaf": self._leaf,
@@ -215,6 +221,60 @@ class TreeMerge:
         settled.partly = partly
         return settled
 
+    def _imports(self, change: Change) -> Settled | None:
+        """Imports as sets; None where they have to be merged as other statements."""
+        owner = self._owner(change)
+        arm = self.arm(change.arm_base, owner)
+        if arm is None:
+            return None
+        before, after = imported(change.removed), imported(change.added)
+        elsewhere = [s for s in change.arm_base.children if s not in change.removed]
+        still = imported([s for s in change.arm_theirs.children if s not in change.added])
+        known = imported(elsewhere)
+        add = [item for item in after if item not in before and item not in known]
+        remove = [item for item in before if item not in after and item not in still]
+        ours = imported(arm.children)
+        names = {bound(item): item for item in ours}
+        others = {bound(item) for item in known}
+        for item in add:
+            rival = names.get(bound(item))
+            if rival is not None and rival != item and rival not in remove and bound(item) not in others:
+                return Settled(conflict=f"`{bound(item)}` is imported from elsewhere on the other side")
+        missing = [item for item in add if item not in ours]
+        gone = [item for item in remove if item in ours and not self._more_uses(bound(item))]
+        kept = [item for item in remove if item in ours and item not in gone]
+        note = f"`{bound(kept[0])}` is used by more now, and stays imported" if kept else ""
+        if not missing and not gone:
+            return Settled(already=True, note=note)
+        edits: dict[int, ImportEdit] = {}
+        for item in gone:
+            edits.setdefault(id(ours[item]), ImportEdit(ours[item], [], [])).remove.append(item)
+        left: list[Import] = []
+        for item in missing:
+            home = next((s for i, s in ours.items() if i[0] == item[0] and item[0]), None)
+            if home is None:
+                left.append(item)
+            else:
+                edits.setdefault(id(home), ImportEdit(home, [], [])).add.append(item)
+        settled = Settled(note=note, partly=len(missing) < len(add))
+        if left:
+            whole = [t for t in change.added if set(imported([t])) <= set(left)]
+            if {i for t in whole for i in imported([t])} != set(left):
+                return None
+            inserted = self._insert(change, arm, owner, whole)
+            if inserted.conflict:
+                return None
+            settled.splices += inserted.splices
+            settled.guess = inserted.guess
+        for edit in edits.values():
+            settled.splices += edit.splices()
+        return settled
+
+    def _more_uses(self, name: str) -> bool:
+        """Whether ours uses a name more often than the base did."""
+        pattern = re.compile(rb"\b" + re.escape(name.encode()) + rb"\b")
+        return len(pattern.findall(self.ours.data)) > len(pattern.findall(self.base.data))
+
     def _not_yet(self, change: Change, arm: Arm) -> tuple[list[Statement], bool, str]:
         """Which added statements ours does not have yet in this block."""
         new = self._new_in(change.arm_base, arm)
@@ -281,6 +341,9 @@ class TreeMerge:
             at, sure = (low + 1, False) if far_low <= far_high else (high, False)
         elif low is not None and high is not None:
             at = low + 1 if not far_low else high
+
+            if high > low + 1 and not far_low and not far_high and _after(change, wanted, arm, low, high):
+                at = high
             sure = high == low + 1 and not far_low and not far_high
         elif low is not None:
             at, sure = low + 1, False
@@ -500,6 +563,39 @@ def _free(statements: Sequence[Statement]) -> bool:
 def _overloads(statement: Statement, arm: Arm) -> bool:
     """Whether several definitions of one name are meant: properties, overloads."""
     return statement.norm[:1] == (b"@",)
+
+
+def _after(change: Change, wanted: Sequence[Statement], arm: Arm, low: int, high: int) -> bool:
+    """Whether what theirs adds rather goes behind what ours added at the same place.
+
+    A guess from two signs: which of them is set off from its neighbours by blank lines, and which of them
+    shares names with them.
+    """
+    siblings = change.arm_theirs.children
+    end = next(at for at, s in enumerate(siblings) if s is wanted[0]) + len(wanted)
+    mine = arm.children[low + 1 : high]
+    score = 2 * (_set_off(wanted[0]) - _set_off(mine[0]))
+    if end < len(siblings) and high < len(arm.children):
+        score += 2 * (_set_off(arm.children[high]) - _set_off(siblings[end]))
+    before = _words(arm.children[low : low + 1]) if low >= 0 else set()
+    behind = _words(arm.children[high : high + 1])
+    other, here = _words(wanted), _words(mine)
+    score += _sign(len(here & before) - len(other & before))
+    score += _sign(len(other & behind) - len(here & behind))
+    return score >= 0
+
+
+def _set_off(statement: Statement) -> int:
+    """1 for a statement with a blank line above it."""
+    return int(b"\n" in statement.lead_text.split(b"#")[0])
+
+
+def _words(statements: Sequence[Statement]) -> set[bytes]:
+    return {w for s in statements for w in s.norm if w[:1].isalpha() and len(w) > 3 and w != b"self"}
+
+
+def _sign(number: int) -> int:
+    return (number > 0) - (number < 0)
 
 
 def _removal(o: Statement, removed: Sequence[Statement]) -> tuple[int, int]:

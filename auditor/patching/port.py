@@ -13,6 +13,7 @@ from typing import Any
 from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status
 from auditor.patching.moved import Finder
 from auditor.patching.portfile import FileMerge, Piece, merge_file
+from auditor.patching.porthistory import History
 from auditor.patching.porthunks import apply_hunks, reverse
 from auditor.patching.portlines import split_lines
 from auditor.trees.base import SourceTree
@@ -37,15 +38,40 @@ def port(
     *,
     blobs: Blobs,
     renames: Mapping[str, str] | None = None,
+    history: History | None = None,
 ) -> Outcome:
     """What becomes of ``change_set`` on ``tree``.
 
     ``blobs`` gives the content of a blob id (full or an unambiguous beginning), None where it is not known.
-    ``renames`` are paths known to have moved, old to new.
+    ``renames`` are paths known to have moved, old to new. ``history`` is asked whether the patch was merged,
+    where the tree alone shows only a part of it.
     """
     work = _Port(tree, blobs, dict(renames or {}))
     parts = [work.change(change) for change in change_set.changes]
-    return _outcome(parts, work.tree)
+    outcome = _outcome(parts, work.tree)
+    return outcome if history is None else _merged_before(outcome, change_set, history)
+
+
+def _merged_before(outcome: Outcome, change_set: ChangeSet, history: History) -> Outcome:
+    """A patch that was merged and then changed is upstream, though it does not read so any more.
+
+    Not where every hunk can be applied again: then it was taken back, whoever did it.
+    """
+    words = {hunk.status for hunk in outcome.hunks}
+    if outcome.status == "upstream" or words <= {"clean", "moved"}:
+        return replace(outcome, note=history.note) if history.note else outcome
+    also = {hunk.to_path for hunk in outcome.hunks if hunk.to_path}
+    landing = history.landing(change_set, also)
+    if landing is None or landing.reverted_by:
+        return replace(outcome, note=history.note) if history.note else outcome
+    told = f"merged as {landing.commit[:12]} ({landing.subject})"
+    hunks = tuple(
+        h
+        if h.status == "upstream"
+        else replace(h, status="upstream", proof="merged, changed since", note="", to_path="")
+        for h in outcome.hunks
+    )
+    return Outcome("upstream", hunks, note=told)
 
 
 def _outcome(parts: list[FilePort], tree: SourceTree) -> Outcome:

@@ -22,12 +22,19 @@ class Names:
     stars: bool
 
 
+@lru_cache(maxsize=4)
+def _tree(data: bytes) -> ast.Module | None:
+    try:
+        return ast.parse(data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
 @lru_cache(maxsize=64)
 def names_of(data: bytes) -> Names | None:
     """The names of a file, None where it does not parse."""
-    try:
-        tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _tree(data)
+    if tree is None:
         return None
     bound: set[str] = set()
     loaded: set[str] = set()
@@ -60,8 +67,11 @@ def compiles(data: bytes) -> bool:
 
     Nothing of it is run.
     """
+    tree = _tree(data)
+    if tree is None:
+        return False
     try:
-        compile(data, "file", "exec", dont_inherit=True)
+        compile(tree, "file", "exec", dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return True
@@ -69,8 +79,11 @@ def compiles(data: bytes) -> bool:
 
 def lost_names(result: bytes, ours: bytes, theirs: bytes) -> list[str]:
     """Names that the result uses and nobody defines there, though both sides knew each of theirs."""
-    after, mine, other = names_of(result), names_of(ours), names_of(theirs)
-    if after is None or mine is None or other is None or after.stars:
+    after = names_of(result)
+    if after is None or after.stars or not after.unknown:
+        return []
+    mine, other = names_of(ours), names_of(theirs)
+    if mine is None or other is None:
         return []
     return sorted(after.unknown - mine.unknown - other.unknown)
 
@@ -83,9 +96,8 @@ def doubled_definitions(result: bytes, ours: bytes, theirs: bytes) -> list[str]:
 
 def _definitions(data: bytes) -> set[str]:
     """Qualified names defined more than once in the same body."""
-    try:
-        tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    tree = _tree(data)
+    if tree is None:
         return set()
     twice: set[str] = set()
     work: list[tuple[str, list[ast.stmt]]] = [("", tree.body)]

@@ -49,6 +49,7 @@ def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> F
     groups = merge(
         base_lines, our_lines, their_lines, to_ours=matching(base_lines, our_lines), to_theirs=applied.common
     )
+    groups = _in_effect(groups, base_lines, our_lines, applied)
     touched = [group for group in groups if group.kind != "ours"]
     clash = [group for group in touched if group.kind == "conflict"]
     by_line = None
@@ -70,6 +71,48 @@ def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> F
         return done
     wrong = _broken(done.data, ours, theirs) or _unnamed(done.data, ours, theirs)
     return _all(done, "conflict", wrong, ours) if wrong else done
+
+
+def _in_effect(
+    groups: list[Group], base: Sequence[bytes], ours: Sequence[bytes], applied: Applied
+) -> list[Group]:
+    """The groups, with those that ours has already told as such, though a comparison slid past them.
+
+    Ours has them if the lines that the patch adds stand together in it, are none of the base's, and none of
+    the lines that it removes is left.
+    """
+    asked = [g for g in groups if g.kind in ("theirs", "conflict") and g.theirs[0] < g.theirs[1]]
+    new = set(ours) - set(base)
+    if not asked or not any(line in new for g in asked for line in applied.lines[slice(*g.theirs)]):
+        return groups
+    kept_base: set[int] = set()
+    kept_ours: set[int] = set()
+    for i, j, n in matching(base, ours):
+        kept_base.update(range(i, i + n))
+        kept_ours.update(range(j, j + n))
+    place = {i + k: j + k for i, j, n in matching(applied.lines, ours) for k in range(n)}
+
+    def there(group: Group) -> bool:
+        inside = [
+            e
+            for e in applied.edits
+            if group.base[0] <= e.a0 and e.a1 <= group.base[1]
+            and group.theirs[0] <= e.b0 and e.b1 <= group.theirs[1]
+        ]  # fmt: skip
+        for edit in inside:
+            added = [k for k in range(edit.b0, edit.b1) if applied.lines[k].strip()]
+            removed = [k for k in range(edit.a0, edit.a1) if base[k].strip()]
+            if not added or any(k in kept_base for k in removed):
+                return False
+            at = [place.get(k, -1) for k in added]
+            if -1 in at or any(i in kept_ours for i in at):
+                return False
+            between = set(range(at[0], at[-1] + 1)) - set(at)
+            if any(ours[i].strip() for i in between):
+                return False
+        return bool(inside)
+
+    return [Group("same", g.base, g.ours, g.theirs) if g in asked and there(g) else g for g in groups]
 
 
 def _broken(data: bytes, ours: bytes, theirs: bytes) -> str:

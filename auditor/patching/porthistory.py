@@ -1,0 +1,102 @@
+"""What history knows of a patch: the commit that brought it, and whether a later one took it back."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from auditor.errors import UserError
+from auditor.patching.model import ChangeSet
+from auditor.trees.git import GitRepo, checked_revision
+
+Lines = Counter[tuple[str, bytes]]
+
+
+@dataclass(frozen=True)
+class Landing:
+    """The commit that changed exactly the lines that the patch changes, in the same files."""
+
+    commit: str
+    subject: str
+    reverted_by: str = ""  # a later commit that took all of it back
+
+
+class History:
+    """The commits between the base of a patch and the tip of a tree, read from one repository.
+
+    ``base`` and ``tip`` are revisions. One that is not in the repository means that history says nothing;
+    ``note`` says so.
+    """
+
+    def __init__(self, repo: GitRepo, base: str, tip: str = "HEAD") -> None:
+        self.repo = repo
+        self.range: tuple[str, str] | None = None
+        self.note = ""
+        try:
+            self.range = repo.commit(checked_revision(base)).oid, repo.commit(checked_revision(tip)).oid
+        except UserError as error:
+            self.note = f"history was not asked: {error.fact}"
+
+    def landing(self, change_set: ChangeSet, also: Collection[str] = ()) -> Landing | None:
+        """The last commit of the range that is this patch, as changed lines; None if there is none.
+
+        ``also`` are more paths to look at: where the files of the patch are now.
+        """
+        wanted = _changed(change_set)
+        if self.range is None or not wanted:
+            return None
+        undone: Lines = Counter({("-" if m == "+" else "+", text): n for (m, text), n in wanted.items()})
+        paths = {p for c in change_set.changes for p in (c.old_path, c.new_path) if p} | set(also)
+        found: Landing | None = None
+        for commit, subject, lines in self._commits(sorted(paths)):
+            if lines == wanted:
+                found = Landing(commit, subject)
+            elif found is not None and not found.reverted_by and _within(undone, lines):
+                found = Landing(found.commit, found.subject, commit)
+        return found
+
+    def _commits(self, paths: list[str]) -> Iterator[tuple[str, str, Lines]]:
+        """Oldest first: commit, subject, and the lines it changed in these files."""
+        assert self.range is not None
+        base, tip = self.range
+        done = self.repo.run(
+            *("log", "--reverse", "--topo-order", "--no-color", "--no-show-signature"),
+            *("--no-ext-diff", "--no-textconv", "--no-renames", "-p", "-U0", "--format=%x00%H%x00%s"),
+            *(f"{base}..{tip}", "--"),
+            *(f":(literal){path}" for path in paths),
+        )
+        if done.returncode != 0:
+            return
+        parts = done.stdout.split(b"\0")
+        for at in range(1, len(parts) - 1, 2):
+            subject, _, text = parts[at + 1].partition(b"\n")
+            yield parts[at].decode(), subject.decode("utf-8", "replace"), _lines(text)
+
+
+def _lines(diff: bytes) -> Lines:
+    """The changed lines of a diff, blank ones left out."""
+    out: Lines = Counter()
+    inside = False
+    for line in diff.split(b"\n"):
+        if line.startswith(b"diff --git "):
+            inside = False
+        elif line.startswith(b"@@ "):
+            inside = True
+        elif inside and line[:1] in (b"+", b"-") and line[1:].strip():
+            out[line[:1].decode(), line[1:].rstrip()] += 1
+    return out
+
+
+def _changed(change_set: ChangeSet) -> Lines:
+    out: Lines = Counter()
+    for change in change_set.changes:
+        for hunk in change.hunks:
+            for mark, text in hunk.lines:
+                if mark != " " and text.strip():
+                    out[mark, text.rstrip()] += 1
+    return out
+
+
+def _within(part: Lines, whole: Lines) -> bool:
+    return all(whole[key] >= count for key, count in part.items())
