@@ -45,7 +45,7 @@ class TreeMerge:
         self._pairs: dict[tuple[int, int], dict[int, Statement]] = {}
         self._mated: dict[tuple[int, int], set[int]] = {}
         self._scopes: dict[str, list[Statement]] | None = None
-        self._counts: tuple[Counter[tuple[bytes, ...]], Counter[tuple[bytes, ...]]] | None = None
+        self._counts: tuple[Counter[tuple[bytes, ...]], ...] | None = None
 
     # who is who
 
@@ -118,18 +118,23 @@ class TreeMerge:
         there = [s for s in home.walk() if s.norm == statement.norm]
         return there[0] if len(mine) == 1 and len(there) == 1 else None
 
-    def _still_there(self, statement: Statement, change: Change) -> bool:
-        """Whether ours has a removed statement more often than theirs, wherever it stands."""
-        if len(statement.norm) < 5:
-            return False
+    def _moved_about(self, statement: Statement, change: Change) -> str:
+        """Why a statement that theirs removes and ours does not have here may not just be left away."""
+        if len(statement.norm) < 5 or not change.arm_theirs.children:
+            return ""
         if self._counts is None:
-            theirs = change.arm_theirs.children[0].source if change.arm_theirs.children else None
+            theirs = change.arm_theirs.children[0].source
             self._counts = (
+                Counter(s.norm for s in self.base.statements()),
                 Counter(s.norm for s in self.ours.statements()),
-                Counter(s.norm for s in theirs.statements()) if theirs is not None else Counter(),
+                Counter(s.norm for s in theirs.statements()),
             )
-        ours, other = self._counts
-        return ours[statement.norm] > other[statement.norm]
+        base, ours, other = (counts[statement.norm] for counts in self._counts)
+        if ours > other:
+            return f"`{first_words(statement)}` stands elsewhere now"
+        if other >= base:
+            return f"`{first_words(statement)}` is gone, and the patch moves it"
+        return ""
 
     # settling
 
@@ -205,8 +210,8 @@ class TreeMerge:
             else:
                 mates.append(o)
         for b in vanished:
-            if self._still_there(b, change):
-                return Settled(conflict=f"`{first_words(b)}` stands elsewhere now")
+            if why := self._moved_about(b, change):
+                return Settled(conflict=why)
         if not mates and not wanted:
             return Settled(already=True)
         if vanished and wanted:

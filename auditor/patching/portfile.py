@@ -13,6 +13,7 @@ from auditor.patching.mergechanges import Change, Changes
 from auditor.patching.mergetokens import Splice
 from auditor.patching.mergetree import Settled, TreeMerge
 from auditor.patching.portcheck import compiles, doubled_definitions, lost_names
+from auditor.patching.portcount import unaccounted
 from auditor.patching.porthunks import Applied, find
 from auditor.patching.portlines import Group, matching, merge, result, split_lines
 from auditor.patching.statements import Source
@@ -78,8 +79,8 @@ def _in_effect(
 ) -> list[Group]:
     """The groups, with those that ours has already told as such, though a comparison slid past them.
 
-    Ours has them if the lines that the patch adds stand together in it, are none of the base's, and none of
-    the lines that it removes is left.
+    Ours has them if the lines that the patch adds stand together in it, some of them are none of the base's,
+    and none of the lines that it removes is left.
     """
     asked = [g for g in groups if g.kind in ("theirs", "conflict") and g.theirs[0] < g.theirs[1]]
     new = set(ours) - set(base)
@@ -105,7 +106,8 @@ def _in_effect(
             if not added or any(k in kept_base for k in removed):
                 return False
             at = [place.get(k, -1) for k in added]
-            if -1 in at or any(i in kept_ours for i in at):
+            telling = [i for i in at if i >= 0 and ours[i] in new]
+            if -1 in at or not telling or any(i in kept_ours for i in telling):
                 return False
             between = set(range(at[0], at[-1] + 1)) - set(at)
             if any(ours[i].strip() for i in between):
@@ -229,6 +231,8 @@ def _by_statement(
                 if other not in by_statement and change in covered[id(other)]:
                     by_statement.append(other)
         at += 1
+    halves = {id(ghost): other for ghost, other in _ghosts(changes, covered) if other in chosen}
+    chosen += [change for change in changes if id(change) in halves]
     offsets = [0]
     for line in our_lines:
         offsets.append(offsets[-1] + len(line))
@@ -237,10 +241,7 @@ def _by_statement(
     for group in groups:
         if group in by_statement:
             if not covered[id(group)]:
-                pieces += [
-                    Piece(h, "upstream", "no statement in it", "only blank lines or comments, left out")
-                    for h in _hunks(group, applied)
-                ]
+                pieces += [_remark(h, group, applied) for h in _hunks(group, applied)]
             continue
         pieces += _line_pieces(group, applied)
         if group.kind == "theirs":
@@ -248,7 +249,8 @@ def _by_statement(
             splices.append(Splice(offsets[group.ours[0]], offsets[group.ours[1]], text))
     for change in sorted(chosen, key=lambda c: (c.base_lines, c.theirs_lines)):
         settled = tree.settle(change)
-        hunks = sorted({h for g in by_statement if change in covered[id(g)] for h in _hunks(g, applied)})
+        half = halves.get(id(change), change)
+        hunks = sorted({h for g in by_statement if half in covered[id(g)] for h in _hunks(g, applied)})
         pieces += [_piece(h, settled, change) for h in hunks]
         splices += settled.splices
     if any(piece.status == "conflict" for piece in pieces):
@@ -258,7 +260,41 @@ def _by_statement(
         return FileMerge(
             ours, [Piece(p.hunk, "conflict", "", "two changes meet at one place") for p in pieces]
         )
+    try:
+        stray = unaccounted(sources[0], sources[1], sources[2], data)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        stray = "what comes out does not parse"
+    if stray:
+        note = f"`{stray}` would come or go without the patch saying so"
+        return FileMerge(ours, [Piece(p.hunk, "conflict", "", note, p.symbol) for p in pieces])
     return FileMerge(data, pieces)
+
+
+def _remark(hunk: int, group: Group, applied: Applied) -> Piece:
+    """A part of a hunk that touches no statement: blank lines, or comments, which are worth a look."""
+    lines = applied.lines[group.theirs[0] : group.theirs[1]]
+    if any(line.strip() for line in lines):
+        return Piece(hunk, "look", "no statement in it", "a comment of the patch was left out")
+    return Piece(hunk, "upstream", "no statement in it", "blank lines only, left out")
+
+
+def _ghosts(changes: Sequence[Change], covered: dict[int, list[Change]]) -> list[tuple[Change, Change]]:
+    """Changes made of no changed line, each with the change that it is the other half of.
+
+    A method that begins in the middle of another takes the rest of that one's statements along.
+    """
+    seen = {id(change) for each in covered.values() for change in each}
+    out = []
+    for ghost in changes:
+        if id(ghost) in seen or ghost.kind != "gap":
+            continue
+        halves = {s.norm for s in ghost.removed + ghost.added}
+        for other in changes:
+            if id(other) in seen and other.kind == "gap":
+                if any(s.norm in halves for t in other.added + other.removed for s in t.walk()):
+                    out.append((ghost, other))
+                    break
+    return out
 
 
 def _piece(hunk: int, settled: Settled, change: Change) -> Piece:
