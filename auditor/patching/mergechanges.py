@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from auditor.patching.mergealign import align, pair_arms
+from auditor.patching.portlines import Edit
 from auditor.patching.statements import Arm, Source, Statement
 
 
@@ -31,6 +32,10 @@ class Change:
     base_lines: tuple[int, int] = (0, 0)
     theirs_lines: tuple[int, int] = (0, 0)
 
+    def touches(self, edit: Edit) -> bool:
+        """Whether it is made of lines of this edit."""
+        return _meets(self.base_lines, (edit.a0, edit.a1)) or _meets(self.theirs_lines, (edit.b0, edit.b1))
+
     @property
     def scope(self) -> Statement | None:
         """The function or class of the base that it happens in; None at module level."""
@@ -38,6 +43,11 @@ class Change:
         if statement is None and self.arm_base.children:
             statement = self.arm_base.children[0]
         return None if statement is None else statement.scope()
+
+
+def _meets(a: tuple[int, int], b: tuple[int, int]) -> bool:
+    """Whether two half-open ranges have a line in common."""
+    return max(a[0], b[0]) < min(a[1], b[1])
 
 
 class Changes:

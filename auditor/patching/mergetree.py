@@ -212,14 +212,16 @@ class TreeMerge:
         for b in vanished:
             if why := self._moved_about(b, change):
                 return Settled(conflict=why)
+        if not mates and arm is None:
+            lost = (vanished or change.added)[0]
+            return Settled(conflict=f"the block of `{first_words(lost)}` is gone")
         if not mates and not wanted:
             return Settled(already=True)
         if vanished and wanted:
             return Settled(conflict=f"`{first_words(vanished[0])}` is gone, which the patch replaces")
         if mates:
             return self._replace(change, mates, wanted, partly or bool(vanished))
-        if arm is None:
-            return Settled(conflict="the block it goes into is gone")
+        assert arm is not None
         if change.removed:  # all removed ones changed into what the patch adds; the rest has no place
             return Settled(conflict="part of it is there, and the rest has no certain place")
         settled = self._insert(change, arm, owner, wanted)

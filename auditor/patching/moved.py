@@ -97,8 +97,9 @@ class Finder:
         suffixes = (".py", ".pyi")
         found: list[tuple[float, str, Statement]] = []
         paths = [p for p in self.tree.blobs() if p.endswith(suffixes) and p != near]
+        telling = sorted(wanted.bag, key=lambda word: (-len(word), word))[:12]
         for path, data in self._read(paths):
-            if not pattern.search(data):
+            if sum(word in data for word in telling) * 4 < len(telling) * 3 or not pattern.search(data):
                 continue
             source = self.source(path)
             if source is None:

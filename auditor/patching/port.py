@@ -12,10 +12,12 @@ from typing import Any
 
 from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status
 from auditor.patching.moved import Finder
-from auditor.patching.portfile import FileMerge, Piece, merge_file
+from auditor.patching.portfile import merge_file
 from auditor.patching.porthistory import History
 from auditor.patching.porthunks import apply_hunks, reverse
 from auditor.patching.portlines import split_lines
+from auditor.patching.portmoved import MovedPart, MovedPort, is_shim
+from auditor.patching.portpieces import FileMerge, Piece
 from auditor.trees.base import SourceTree
 from auditor.trees.names import blob_id
 
@@ -119,7 +121,7 @@ class _Port:
             if change.new_path != change.old_path and change.new_path in self.paths:
                 path = change.new_path
             else:
-                return _whole(change, "conflict", "", f"{change.old_path} is not in the tree")
+                return self._split_up(change, None)
         ours = self.tree.read(path)
         base = self._base(change, ours)
         if change.new_path is None:
@@ -135,15 +137,45 @@ class _Port:
     def _find(self, change: FileChange) -> str | None:
         """The file of the tree that the change is for: of that name, known to have moved, or found."""
         path = change.old_path or ""
-        if path in self.paths:
+        if path in self.paths and not (path.endswith(".py") and self._is_shim(change, path)):
             return path
         moved = self.renames.get(path)
         if moved in self.paths:
             return moved
         base = self.blobs(change.old_blob) if change.old_blob.strip("0") else None
-        if base is None:
-            return None
-        return self.finder.file(path, base, blob=change.old_blob)
+        found = self.finder.file(path, base, blob=change.old_blob) if base is not None else None
+        return found or (path if path in self.paths else None)
+
+    def _is_shim(self, change: FileChange, path: str) -> bool:
+        """Whether the file that the patch names only hands on what has moved elsewhere."""
+        if self.paths[path] == change.old_blob:
+            return False
+        ours = self.tree.read(path)
+        base = self.blobs(change.old_blob) if change.old_blob.strip("0") else None
+        return base is not None and len(ours) * 2 < len(base) and is_shim(ours) and not is_shim(base)
+
+    def _split_up(self, change: FileChange, path: str | None) -> FilePort:
+        """Carry a change whose functions and classes are in other files now; ``path`` what is left of it."""
+        gone = f"{change.old_path} is not in the tree"
+        base = self.blobs(change.old_blob) if change.old_blob.strip("0") else None
+        if base is None or not (change.old_path or "").endswith((".py", ".pyi")) or change.new_path is None:
+            return _whole(change, "conflict", "", gone)
+        applied = apply_hunks(split_lines(base), change.hunks)
+        if applied is None:
+            return _whole(change, "conflict", "", "the patch does not fit the file it names as its base")
+        ours = self.tree.read(path) if path is not None and not self._is_shim(change, path) else None
+        try:
+            moved = MovedPort(base, applied, ours, path or change.old_path or "", self.finder).run()
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return _whole(change, "conflict", "", gone)
+        if moved.conflict or not moved.parts:
+            return _whole(change, "conflict", "", moved.conflict or gone)
+        done = FilePort(files=dict(moved.files))
+        for number in range(len(change.hunks)):
+            edits = [e for e, owner in zip(applied.edits, applied.owner) if owner == number]
+            parts = [p for p in moved.parts if any(p.change.touches(e) for e in edits)]
+            done.hunks.append(_of_parts(change, number, parts))
+        return done
 
     def _base(self, change: FileChange, ours: bytes) -> bytes | None:
         """The file the patch was made for, if it is known: by its id, or because ours is it."""
@@ -209,6 +241,10 @@ class _Port:
                 [self._result(change, n, "upstream", "same file") for n in range(len(change.hunks))]
             )
         merged = merge_file(base, applied, ours, python=path.endswith((".py", ".pyi")))
+        if any(piece.homeless is not None for piece in merged.conflicts):
+            moved = self._split_up(change, path)
+            if not any(hunk.status == "conflict" for hunk in moved.hunks):
+                return moved
         return self._merged(change, path, merged, ours)
 
     def _unknown_base(self, change: FileChange, path: str, our_lines: list[bytes]) -> FilePort:
@@ -278,6 +314,18 @@ class _Port:
         if change.new_mode and change.new_mode != change.old_mode and change.old_mode:
             done.files.setdefault(target, ours)
             done.modes[target] = change.new_mode
+
+
+def _of_parts(change: FileChange, number: int, parts: list[MovedPart]) -> HunkResult:
+    """What became of a hunk whose parts went to other files."""
+    guess = next((p.settled.guess for p in parts if p.settled.guess), "")
+    there = bool(parts) and all(p.settled.already for p in parts)
+    to_path = next((p.path for p in parts if p.path), "")
+    status: Status = "upstream" if there else "look" if guess else "moved" if to_path else "clean"
+    symbol = next((p.settled.symbol for p in parts if p.settled.symbol), "")
+    return HunkResult(
+        change.path, number, status, "same symbol elsewhere", to_path=to_path, symbol=symbol, note=guess
+    )
 
 
 def _moved(hunk: HunkResult, path: str) -> HunkResult:

@@ -7,7 +7,6 @@ at a time; everything else stays the line merge.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from auditor.patching.mergechanges import Change, Changes
 from auditor.patching.mergetokens import Splice
@@ -16,31 +15,8 @@ from auditor.patching.portcheck import compiles, doubled_definitions, lost_names
 from auditor.patching.portcount import unaccounted
 from auditor.patching.porthunks import Applied, find
 from auditor.patching.portlines import Group, matching, merge, result, split_lines
+from auditor.patching.portpieces import FileMerge, Piece, spliced
 from auditor.patching.statements import Source
-
-
-@dataclass
-class Piece:
-    """What became of one part of a hunk."""
-
-    hunk: int
-    status: str  # clean | upstream | look | conflict
-    proof: str
-    note: str = ""
-    symbol: str = ""
-    homeless: Change | None = None
-
-
-@dataclass
-class FileMerge:
-    """``data`` is ours with the patch (ours itself where nothing had to change); ``pieces`` say why."""
-
-    data: bytes
-    pieces: list[Piece] = field(default_factory=list)
-
-    @property
-    def conflicts(self) -> list[Piece]:
-        return [piece for piece in self.pieces if piece.status == "conflict"]
 
 
 def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> FileMerge:
@@ -181,11 +157,6 @@ def _hunks(group: Group, applied: Applied) -> list[int]:
     return sorted(found)
 
 
-def _meets(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    """Whether two half-open ranges have a line in common."""
-    return max(a[0], b[0]) < min(a[1], b[1])
-
-
 def _touches(change: Change, group: Group, applied: Applied) -> bool:
     """Whether a change to a statement is made of lines of this group."""
     for edit in applied.edits:
@@ -193,7 +164,7 @@ def _touches(change: Change, group: Group, applied: Applied) -> bool:
             continue
         if not (group.theirs[0] <= edit.b0 and edit.b1 <= group.theirs[1]):
             continue
-        if _meets(change.base_lines, (edit.a0, edit.a1)) or _meets(change.theirs_lines, (edit.b0, edit.b1)):
+        if change.touches(edit):
             return True
     return False
 
@@ -306,18 +277,3 @@ def _piece(hunk: int, settled: Settled, change: Change) -> Piece:
     if settled.guess:
         return Piece(hunk, "look", "statement merge", settled.guess, settled.symbol)
     return Piece(hunk, "clean", "statement merge", settled.note, settled.symbol)
-
-
-def spliced(data: bytes, splices: Sequence[Splice]) -> bytes | None:
-    """``data`` with all splices made; None where two overlap."""
-    order = sorted(range(len(splices)), key=lambda k: (splices[k].start, splices[k].end, k))
-    out: list[bytes] = []
-    at = 0
-    for k in order:
-        splice = splices[k]
-        if splice.start < at:
-            return None
-        out += [data[at : splice.start], splice.text]
-        at = splice.end
-    out.append(data[at:])
-    return b"".join(out)
