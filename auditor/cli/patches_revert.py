@@ -61,7 +61,8 @@ def revert(
     for gone in removed:
         count = len(gone.files)
         lines.append(f"- {gone.name}  taken out of {count} file{'s' if count != 1 else ''}")
-    lines.append(f"written and read back: {len(written.files)} files, tree {written.result}")
+    total = len(written.files)
+    lines.append(f"written and read back: {total} file{'s' if total != 1 else ''}, tree {written.result}")
     lines += [f"  commit {oid}" for oid in written.commits]
     write_bytes(("\n".join(lines) + "\n").encode(), None)
     return 0
