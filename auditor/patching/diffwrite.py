@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from auditor.patching import gitbinary
 from auditor.patching.diffpaths import quote
+from auditor.patching.mails import ENDS_PROSE
 from auditor.patching.model import ChangeSet, FileChange, Hunk
 from auditor.trees.names import blob_id
 
@@ -113,9 +113,9 @@ def write_patch(changes: ChangeSet, *, mbox: bool = False) -> bytes:
     ``mbox`` starts it as ``git format-patch --zero-commit`` does and moves the fields below the text, where
     ``git am`` keeps them. No clock, no name of a program, no statistics.
     """
-    # No line of prose may look like what ends it.
+    # No line of prose may look like what ends it; reading takes the blank off again.
     body = "\n".join(
-        f" {line}" if re.match(r"---\s*$|diff -|Index: |From |={20}", line) else line.rstrip()
+        f" {line}" if ENDS_PROSE.match(line) else line.rstrip()
         for line in changes.body.strip("\n").split("\n")
     )
     known = ("from", "author", "date", "subject", "description")

@@ -20,6 +20,7 @@ from auditor.errors import UserError
 from auditor.patching.header import Expectation, Header, split_status, status_of_dep3
 from auditor.patching.model import ChangeSet
 from auditor.patching.patchset import Patch, Patchset, check_name, load_outline, load_patch
+from auditor.profile import load_profile, profile_names
 
 #: Words of an expectation that name no target but all others.
 _DEFAULT = "default"
@@ -60,6 +61,8 @@ def lint_patchset(folder: Path) -> list[Problem]:
         out += _head(outline, patch)
         if patch.changes is not None:
             out += _changes(outline, patch, patch.changes)
+        if patch.file is not None and patch.file.examples:
+            out += _examples(outline, patch)
     out += _order(outline, patches)
     out += _duplicates(patches)
     return sorted(out, key=lambda item: (_sort_key(item.place), item.code, item.message))
@@ -259,6 +262,26 @@ def _changes(patchset: Patchset, patch: Patch, changes: ChangeSet) -> Iterator[P
                 )
                 break
             shift += new - old
+
+
+def _examples(patchset: Patchset, patch: Patch) -> Iterator[Problem]:
+    """The examples of a structural patch come out as they say."""
+    from auditor.patching.edits.examples import failed  # needs the parsers of Python, which diffs do not
+
+    assert patch.file is not None and patch.document is not None
+    name = patchset.project_of(patch)
+    if patch.reference is not None:
+        yield Problem("P023", _place(patch, "examples"), "examples are for edits, not for a reference", ())
+        return
+    if name not in profile_names():
+        return
+    profile = load_profile(name)
+    for at, example in enumerate(patch.file.examples):
+        wrong = failed(patch.file.edits, example, profile)
+        if wrong:
+            title = f" ({example.title})" if example.title else ""
+            place = patch.document.place("examples", at)
+            yield Problem("P027", place, f"example {at + 1}{title}: {wrong}", ())
 
 
 def _order(patchset: Patchset, patches: list[Patch]) -> Iterator[Problem]:

@@ -17,6 +17,8 @@ _IN_TEXT = re.compile(
     r":[ \t]+(.*)$",
     re.IGNORECASE,
 )
+#: A line of prose that would end it; the writer puts one blank more before it.
+ENDS_PROSE = re.compile(r" *(?:---(?:\s|$)|diff -|Index: |From |={20}|@@ -|\*\*\* )")
 #: No subject or name is longer; decoding and cutting take more than linear time.
 _LONGEST = 4_000
 #: The fields of a mail end within so many bytes.
@@ -172,6 +174,8 @@ def _body(out: Prelude, text: list[str]) -> None:
     for line in text:
         if line.rstrip() == "---" or line.startswith(("Index: ", "diff -", "=" * 20)):
             break
+        if line.startswith(" ") and ENDS_PROSE.match(line):
+            line = line[1:]
         match = _IN_TEXT.match(line)
         if match:
             out.headers.append((match[1], match[2].strip()))

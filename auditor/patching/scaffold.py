@@ -20,11 +20,36 @@ removal: Say what has to happen so that it can go.
 status: Pending
 """
 _EDITS = """\
-# One or more edits; each names its place by symbol and pattern, never by line.
+# One or more edits; each names its place by symbol and pattern, never by line. All of them: docs and
+# reports/schema/patch-1.json (add-import, narrow, widen, insert-arm, insert, guard, replace, set-default, …).
 edits:
-  - add-import:
-      in: package.module
-      import: "from package.other import name"
+  - widen:
+      in: package.module.pick
+      at: "$CARD.major == 10"
+      with: card.major == 12
+# What the audit of the patched tree has to say; `default` is every other target.
+# verify:
+#   - gate: AREA/NAME
+#     expect: {{sm_120: true, default: unchanged}}
+examples:
+  - title: The arm is taken for this family too
+    before: |
+      def pick(card):
+          if card.major == 10:
+              return "fast"
+          return "slow"
+    after: |
+      def pick(card):
+          if card.major == 10 or card.major == 12:
+              return "fast"
+          return "slow"
+  - title: A tree that has it
+    before: |
+      def pick(card):
+          if card.major == 10 or card.major == 12:
+              return "fast"
+          return "slow"
+    skip: it is there already
 """
 
 
@@ -63,7 +88,7 @@ def new_patch(
     if words:
         text += f"upstream: {{{words[0]}}}\n"
     else:
-        text += _EDITS
+        text += _EDITS.format()
     append_patches(path, {f"{name}.yaml": text.encode()})
     return path / "patches" / f"{name}.yaml"
 

@@ -210,10 +210,10 @@ def test_prose_fields_and_git_show() -> None:
 
 
 def test_prose_cannot_end_the_head() -> None:
-    body = "first\n---\ndiff --git a/x b/x\nFrom here\nIndex: y"
+    body = "first\n---\n ---\n--- a/x\n+++ b/x\n@@ -1 +1 @@\ndiff --git a/x b/x\nFrom here\nIndex: y"
     written = write_patch(ChangeSet(parse_patch(SIMPLE).changes, subject="S", body=body))
     again = parse_patch(written)
-    assert [line.strip() for line in again.body.split("\n")] == body.split("\n")
+    assert again.body == body
     assert write_patch(again) == written
 
 

@@ -148,3 +148,23 @@ def test_all_problems_are_found_at_once_and_sorted(
     assert run(groups.patches, "patches", ["lint"]) == 1
     assert "5 problems in" in capsys.readouterr().err
     assert root.is_dir()
+
+
+def test_examples_are_tests(tmp_path: Path) -> None:
+    from auditor.patching.scaffold import new_patch, new_patchset
+
+    folder = tmp_path / "patchsets"
+    new_patchset("mine", folder, title="Mine", project="sglang", url="")
+    path = new_patch("mine", "gate", folder)
+    assert found(folder / "mine") == []
+    text = path.read_text()
+    path.write_text(text.replace("card.major == 10 or card.major == 12", "card.major in (10, 12)", 1))
+    (problem,) = lint_patchset(folder / "mine")
+    assert problem.code == "P027" and problem.place.endswith("gate.yaml:26:5")
+    assert problem.message.startswith(
+        "example 1 (The arm is taken for this family too): the result is another"
+    )
+    path.write_text(
+        text.replace("    skip: it is there already", "    skip: x").replace("== 12:\n", "== 13:\n")
+    )
+    assert [row.split(":")[0] for row in found(folder / "mine")] == ["P027 gate.yaml", "P027 gate.yaml"]
