@@ -110,6 +110,7 @@ PATCH_CODE = {
     "lock": "auditor.cli.patches_lock:lock",
     "new": "auditor.cli.patches_new:new",
     "port": "auditor.cli.patches_port:port",
+    "rebase": "auditor.cli.patches_rebase:rebase",
     "revert": "auditor.cli.patches_revert:revert",
     "show": "auditor.cli.patches_show:show",
     "status": "auditor.cli.patches_status:status",

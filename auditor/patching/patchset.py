@@ -216,8 +216,12 @@ def load_patch(patchset: Patchset, name: str) -> Patch:
         )
     path = there[0]
     place = f"{patchset.place}/patches/{path.name}"
-    raw = _read(path, place)
-    if path.suffix == ".patch":
+    return read_patch(patchset, name, place, _read(path, place))
+
+
+def read_patch(patchset: Patchset, name: str, place: str, raw: bytes) -> Patch:
+    """A patch from the bytes of its file; what ``place`` ends in says which form it has."""
+    if place.endswith(".patch"):
         return _diff(patchset, name, place, raw)
     return _structural(name, place, raw)
 
@@ -291,5 +295,5 @@ def patchset_schema() -> bytes:
 __all__ = [
     "OPT_IN", "NewFile", "Patch", "Patchset", "PatchsetFile", "Policy", "Upstream", "check_name",
     "default_folders", "find_patchset", "list_patchsets", "load_outline", "load_patch", "load_patchset",
-    "patchset_schema",
+    "patchset_schema", "read_patch",
 ]  # fmt: skip

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from auditor.errors import UserError
+from auditor.patching.chain import Chain
 from auditor.patching.header import Expectation
 from auditor.patching.mapping import PathMap
 from auditor.patching.model import ChangeSet, HunkResult, Outcome
@@ -90,6 +91,12 @@ class Sources:
         self.clones = [own] if isinstance(own, GitRepo) else []
         self.clones += [clone for clone in clones if clone not in self.clones]
         self._resolved: dict[str, Resolved] = {}
+        self._chain: Chain | None = None
+
+    def stack(self, patchset: Patchset) -> None:
+        """Let contents that only the patches of a stack make be found too."""
+        changes = [c for patch in patchset.patches if patch.changes for c in patch.changes.changes]
+        self._chain = Chain(changes, self._stored)
 
     @cached_property
     def _by_id(self) -> dict[str, str]:
@@ -97,6 +104,10 @@ class Sources:
 
     def blob(self, oid: str) -> bytes | None:
         """The content of a blob id, or of the beginning of one where a clone knows which; else None."""
+        data = self._stored(oid)
+        return self._chain.content(oid) if data is None and self._chain is not None else data
+
+    def _stored(self, oid: str) -> bytes | None:
         if oid in self._by_id:
             return self.tree.read(self._by_id[oid])
         for clone in self.clones:
@@ -138,6 +149,8 @@ class Sources:
         return bool(at) and any(clone.is_ancestor(commit, str(at)) for clone in self.clones)
 
 
+#: What a person made of a patch: asked for the tree as the patches before it left it.
+Given = Callable[[SourceTree], Outcome]
 #: Whether an expectation holds on a tree; None where that cannot be told.
 Judge = Callable[[Expectation, SourceTree], "bool | None"]
 
@@ -154,19 +167,24 @@ def plan(
     judge: Judge | None = None,
     renames: Mapping[str, str] | None = None,
     there: Collection[str] = (),
+    given: Mapping[str, Given] | None = None,
 ) -> Plan:
     """Carry the patches of ``patchset`` (or ``only`` some) to ``tree``.
 
     ``stop``: after a patch that does not go, no other is tried; without it, those that stand on none of the
     failed ones are. ``judge`` says whether a patch's ``upstreamed-when`` holds, asked only before a conflict
-    is declared. ``there`` are patches that the tree holds already.
+    is declared. ``there`` are patches that the tree holds already; ``given`` are patches, by name, whose
+    outcome a person made.
 
     ``UserError`` for a patch that cannot be read or names a path no patch may.
     """
     for name in only:
         patchset.patch(name)
-    work = _Plan(patchset, tree, profile, sources or Sources(tree), version, judge, dict(renames or {}), stop)
+    sources = sources or Sources(tree)
+    sources.stack(patchset)
+    work = _Plan(patchset, tree, profile, sources, version, judge, dict(renames or {}), stop)
     work.there |= set(there)
+    work.given = dict(given or {})
     for patch in patchset.patches:
         if not only or patch.name in only:
             work.add(patch)
@@ -198,6 +216,7 @@ class _Plan:
         self.modes: dict[str, str] = {}
         self.entries: list[Planned] = []
         self.there: set[str] = set()  # patches that are in, by name
+        self.given: dict[str, Given] = {}
         self._now: SourceTree = tree
         self._missing: dict[str, str] = {}  # patch that is not in the tree -> why
         self._spoilt: set[str] = set()  # files that a failed patch would have changed
@@ -241,6 +260,8 @@ class _Plan:
 
     def _carry(self, entry: Planned) -> Planned:
         patch = entry.patch
+        if patch.name in self.given:
+            return replace(entry, outcome=self.given[patch.name](self._now), changes=patch.changes)
         if patch.form == "structural":
             return replace(entry, outcome=self._judged(patch, self._structural(patch)))
         resolved = None
@@ -324,4 +345,4 @@ def _version_fits(version: str, spec: str, place: str) -> bool:
         return True
 
 
-__all__ = ["FINE", "Judge", "Plan", "Planned", "Sources", "plan"]
+__all__ = ["FINE", "Given", "Judge", "Plan", "Planned", "Sources", "plan"]

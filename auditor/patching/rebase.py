@@ -1,0 +1,305 @@
+"""A patchset moved to another base: planned, written anew, and planned again to prove that it is the same.
+
+Nothing here touches a disk. :func:`rebase` says what every patch comes to; what it gives in ``files`` is all
+that a patchset's folder gets, and there is nothing in it while one patch needs a person.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from auditor.errors import EXIT_CONFLICT, UserError
+from auditor.patching.diffwrite import write_patch
+from auditor.patching.header import from_fields
+from auditor.patching.lock import NAME as LOCK
+from auditor.patching.lock import encode as encode_lock
+from auditor.patching.lock import lock_of
+from auditor.patching.patchset import Patch, Patchset, read_patch
+from auditor.patching.plan import Given, Judge, Plan, Planned, Sources, plan
+from auditor.patching.remade import Names, remade
+from auditor.profile import Profile
+from auditor.trees.base import SourceTree
+from auditor.trees.names import blob_id
+from auditor.trees.overlay import OverlayTree
+
+#: What the rebase did and how it is known, beside the lock.
+RECORD = "rebase.json"
+#: Outcomes with which a patch stays in the folder though the tree has no need of it.
+NOT_NEEDED = ("upstream", "obsolete")
+
+
+class KeptHunk(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One hunk of the patch as it was before, and the proof by which it was carried."""
+
+    path: str
+    hunk: int
+    status: str
+    proof: str
+    to: str = ""
+    symbol: str = ""
+    note: str = ""
+
+
+class KeptFile(msgspec.Struct, frozen=True):
+    """A file that a person resolved: ids on the new base before and after the patch, "" for none."""
+
+    path: str
+    before: str
+    after: str
+
+
+class KeptPatch(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One patch: hash of its file before and after, and what became of it."""
+
+    name: str
+    before: str
+    after: str
+    status: str
+    hunks: tuple[KeptHunk, ...]
+    resolved: tuple[KeptFile, ...] = ()  # by a person
+    accepted: bool = False  # a person looked at it
+
+
+class Record(msgspec.Struct, frozen=True):
+    """``rebase.json``: how the patchset came to its base, without any text of it."""
+
+    schema: int
+    patchset: str
+    base: str
+    tree: str
+    commit: str
+    patches: tuple[KeptPatch, ...]
+
+
+@dataclass(frozen=True)
+class Rebased:
+    """What a rebase comes to. ``files`` (names below the patchset's folder) is empty if something is open."""
+
+    plan: Plan
+    again: Plan | None  # the patchset as rewritten, on the same tree
+    waiting: tuple[Planned, ...]  # carried by a guess that nobody accepted yet
+    rewritten: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()
+    files: dict[str, bytes | None] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        """Whether nothing is left for a person to decide."""
+        return self.again is not None
+
+    @property
+    def not_needed(self) -> tuple[Planned, ...]:
+        """Patches that are kept, but that this base has no need of."""
+        return tuple(
+            e for e in self.plan.entries if e.outcome.status in NOT_NEEDED and e.name not in self.retired
+        )
+
+
+def rebase(
+    patchset: Patchset,
+    tree: SourceTree,
+    profile: Profile,
+    *,
+    sources: Sources | None = None,
+    judge: Judge | None = None,
+    accepted: Collection[str] = (),
+    given: Mapping[str, Given] | None = None,
+    retire: Collection[str] = (),
+) -> Rebased:
+    """Move ``patchset`` to ``tree``.
+
+    ``accepted`` are patches whose flagged guess a person looked at; ``given`` are patches that a person
+    resolved; ``retire`` are patches to take out because the tree has them, or because a conflict is to end
+    so. ``UserError`` P063 for a patch to retire that still goes, or where the rewritten patchset would not
+    come to the same tree.
+    """
+    for name in (*accepted, *retire):
+        patchset.patch(name)
+    sources = sources or Sources(tree)
+    planned = plan(patchset, tree, profile, sources=sources, stop=False, judge=judge, given=given)
+    first = planned
+    for name in retire:
+        _check_retired(planned, name, set(retire))
+    if retire:
+        patchset = replace(patchset, patches=tuple(p for p in patchset.patches if p.name not in retire))
+        planned = plan(patchset, tree, profile, sources=sources, stop=False, judge=judge, given=given)
+    waiting = tuple(e for e in planned.doubtful if e.name not in accepted)
+    if planned.failed or waiting:
+        return Rebased(planned, None, waiting)
+    raws = _written(planned)
+    patches = tuple(
+        replace_raw(patchset, patch, raws[patch.name]) if patch.name in raws else patch
+        for patch in patchset.patches
+    )
+    new = replace(patchset, patches=patches)
+    again = plan(new, tree, profile, sources=sources, stop=False, judge=judge)
+    _check_same(planned, again)
+    files: dict[str, bytes | None] = {f"patches/{name}.patch": raw for name, raw in raws.items()}
+    for name in retire:
+        entry = next(e for e in first.entries if e.name == name)
+        files[f"patches/{_file_of(entry.patch)}"] = None
+    if retire:
+        path = patchset.folder / "patchset.yaml"
+        text = path.read_text(encoding="utf-8")
+        files["patchset.yaml"] = without(text, retire, f"{patchset.place}/patchset.yaml").encode()
+    record = _record(first, raws, accepted, given or {}, retire)
+    files[RECORD] = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
+    files[LOCK] = encode_lock(lock_of(again))
+    return Rebased(planned, again, (), tuple(raws), tuple(retire), files)
+
+
+def _file_of(patch: Patch) -> str:
+    return f"{patch.name}.{'patch' if patch.form == 'diff' else 'yaml'}"
+
+
+def _check_retired(planned: Plan, name: str, all_of: set[str]) -> None:
+    entry = next(e for e in planned.entries if e.name == name)
+    if entry.outcome.status not in (*NOT_NEEDED, "conflict"):
+        raise UserError(
+            "P063",
+            f"{name} is {entry.outcome.status} on {planned.tree.info().label}: it is still needed there",
+            place=entry.patch.place,
+        )
+    for other in planned.entries:
+        if name in other.patch.header.requires and other.name not in all_of:
+            raise UserError(
+                "P063",
+                f"{other.name} requires {name}",
+                place=other.patch.place,
+                hints=[f"take {name} out of its list of required patches first"],
+            )
+
+
+def _written(planned: Plan) -> dict[str, bytes]:
+    """name -> bytes of every patch file that is another one on this tree."""
+    out: dict[str, bytes] = {}
+    files: dict[str, bytes | None] = {}
+    below = planned.tree.blobs()
+    names = Names(planned.profile, below)
+    now: SourceTree = planned.tree
+    for entry in planned.entries:
+        outcome = entry.outcome
+        if entry.patch.form == "diff" and (outcome.files or outcome.modes):
+            assert entry.patch.changes is not None
+            made = remade(entry.changes, outcome, now, names)
+            raw = write_patch(replace(entry.patch.changes, changes=made))
+            if from_fields(_read_back(planned.patchset, entry.patch, raw), entry.name) != entry.patch.header:
+                raise UserError(
+                    "P063",
+                    f"the head of {entry.name} does not survive being written again",
+                    place=entry.patch.place,
+                    hints=[f"patches lint {planned.patchset.name}"],
+                )
+            if raw != entry.patch.raw:
+                out[entry.name] = raw
+        if outcome.files:
+            files |= outcome.files
+            for path in [p for p, data in files.items() if data is None and p not in below]:
+                del files[path]
+            now = OverlayTree(planned.tree, files)
+    return out
+
+
+def _read_back(patchset: Patchset, patch: Patch, raw: bytes):  # type: ignore[no-untyped-def]
+    changes = read_patch(patchset, patch.name, patch.place, raw).changes
+    assert changes is not None
+    return changes
+
+
+def replace_raw(patchset: Patchset, patch: Patch, raw: bytes) -> Patch:
+    """The patch with another content of its file."""
+    return read_patch(patchset, patch.name, patch.place, raw)
+
+
+def _check_same(first: Plan, again: Plan) -> None:
+    """The rewritten patches come to the very bytes that the old ones came to."""
+    if again.failed or again.doubtful:
+        bad = (*again.failed, *again.doubtful)[0]
+        fact = f"{bad.name}, rewritten, is {bad.outcome.status} on its own base; nothing was written"
+        raise UserError("P063", fact, place=bad.patch.place, exit_code=EXIT_CONFLICT)
+    if dict(first.files) != dict(again.files) or first.modes != again.modes:
+        keys = first.files.keys() | again.files.keys()
+        other = sorted(p for p in keys if first.files.get(p, b"-") != again.files.get(p, b"-"))
+        raise UserError(
+            "P063",
+            "the rewritten patches would come to another tree; nothing was written",
+            place=other[0] if other else None,
+            exit_code=EXIT_CONFLICT,
+        )
+
+
+def _record(
+    planned: Plan,
+    raws: Mapping[str, bytes],
+    accepted: Collection[str],
+    given: Mapping[str, Given],
+    retire: Collection[str],
+) -> Record:
+    info = planned.tree.info()
+    now: dict[str, str] = dict(planned.tree.blobs())
+    patches = []
+    for entry in planned.entries:
+        resolved = []
+        for path, data in sorted(entry.outcome.files.items()):
+            after = "" if data is None else blob_id(data)
+            if entry.name in given:
+                resolved.append(KeptFile(path, now.get(path, ""), after))
+            now[path] = after
+        raw = raws.get(entry.name)
+        after_hash = hashlib.sha256(raw).hexdigest() if raw is not None else entry.sha256
+        patches.append(
+            KeptPatch(
+                entry.name,
+                entry.sha256,
+                "" if entry.name in retire else after_hash,
+                entry.outcome.status,
+                tuple(
+                    KeptHunk(h.path, h.index, h.status, h.proof, h.to_path, h.symbol, h.note)
+                    for h in entry.outcome.hunks
+                ),
+                tuple(resolved),
+                entry.outcome.status == "look" and entry.name in accepted,
+            )
+        )
+    return Record(1, planned.patchset.name, info.label, info.content_id, info.commit or "", tuple(patches))
+
+
+def without(text: str, names: Iterable[str], place: str) -> str:
+    """``patchset.yaml`` without some names of its order; every other byte stays. UserError P034."""
+    gone = set(names)
+    lines = text.split("\n")
+    at = next((n for n, line in enumerate(lines) if re.match(r"order\s*:", line)), None)
+    if at is None:
+        raise UserError("P034", "no `order:` at the start of a line", place=place)
+    flow = re.fullmatch(r"(order\s*:\s*)\[(.*)\](\s*(?:#.*)?)", lines[at])
+    if flow:
+        words = [word.strip() for word in flow[2].split(",") if word.strip()]
+        lines[at] = (
+            f"{flow[1]}[{', '.join(w for w in words if w.strip(chr(34) + chr(39)) not in gone)}]{flow[3]}"
+        )
+        return "\n".join(lines)
+    kept = []
+    left = 0
+    for number, line in enumerate(lines):
+        match = re.fullmatch(r"\s*-\s+[\"']?([a-z0-9._-]+)[\"']?\s*(?:#.*)?", line)
+        if number > at and match and match[1] in gone:
+            gone.discard(match[1])
+            continue
+        if number > at and match:
+            left += 1
+        kept.append(line)
+    if gone:
+        raise UserError(
+            "P034", "the order is written in a way that cannot be changed", place=f"{place}:{at + 1}"
+        )
+    if not left:
+        kept[at] = "order: []"
+    return "\n".join(kept)
+
+
+__all__ = ["NOT_NEEDED", "RECORD", "Record", "Rebased", "rebase", "replace_raw", "without"]
