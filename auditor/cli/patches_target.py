@@ -112,6 +112,7 @@ def the_patchset(name: str, folder: str | None = None) -> tuple[Patchset, Profil
 
 
 def profile_of(name: str) -> Profile:
+    """The profile of a project, from the memo where it was read before. ``UserError`` for an unknown one."""
     from auditor.cli.source import _Memo
     from auditor.profile import load_profile
 

@@ -188,6 +188,22 @@ def test_structural_patches_need_a_base(work: Path, capsys: pytest.CaptureFixtur
     assert "by-hand is a reference to its upstream" in capsys.readouterr().err
 
 
+def test_structural_patches_on_a_base_are_diffs(work: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(groups.patches, "patches", ["new", "edits", "fast-on-twelve", "--title", "x"]) == 2
+    assert run(groups.patches, "patches", ["new", "edits"]) == 0
+    assert run(groups.patches, "patches", ["new", "edits", "fast-on-twelve"]) == 0
+    file = work / "patchsets" / "edits" / "patches" / "fast-on-twelve.yaml"
+    file.write_text(file.read_text().replace("in: package.module.pick", "in: sglang.srt.layers.pick.pick"))
+    capsys.readouterr()
+    assert run(groups.patches, "patches", ["export", "edits", "--onto", "base", "--output", "out"]) == 0
+    root = checkout(work)
+    git(root, "am", "--quiet", str(work / "out" / "0001-fast-on-twelve.patch"))
+    text = (root / "python" / "sglang" / "srt" / "layers" / "pick.py").read_text()
+    assert "    if card.major == 10 or card.major == 12:\n" in text
+    body = git(root, "log", "-1", "--format=%b").decode()
+    assert "X-Why: local-only: Say why" in body and "Upstream-Status: Pending" in body
+
+
 # --- two versions
 
 

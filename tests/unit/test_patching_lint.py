@@ -160,7 +160,7 @@ def test_examples_are_tests(tmp_path: Path) -> None:
     text = path.read_text()
     path.write_text(text.replace("card.major == 10 or card.major == 12", "card.major in (10, 12)", 1))
     (problem,) = lint_patchset(folder / "mine")
-    assert problem.code == "P027" and problem.place.endswith("gate.yaml:26:5")
+    assert problem.code == "P027" and problem.place.endswith("gate.yaml:22:5")
     assert problem.message.startswith(
         "example 1 (The arm is taken for this family too): the result is another"
     )
