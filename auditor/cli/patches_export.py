@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     example=(
         "patches export mine --format-patch > mine.mbox",
         "patches export mine --quilt --output debian/patches",
-        "patches export mine --dockerfile --onto 0.5.16 --output docker/mine",
+        "patches export mine --dockerfile --into /opt/src --onto 0.5.16 --output docker/mine",
     ),
 )
 @click.argument("patchset", type=PatchsetType())
@@ -37,14 +37,7 @@ if TYPE_CHECKING:
 @click.option(
     "--check", is_flag=True, help="Write nothing; exit 1 if the output is not what would be written."
 )
-@click.option(
-    "--into",
-    "target",
-    metavar="DIR",
-    default="/sgl-workspace/sglang",
-    show_default=True,
-    help="The tree in the image, for --dockerfile.",
-)
+@click.option("--into", "target", metavar="DIR", help="The tree in the image, for --dockerfile.")
 @click.option(
     "--installed-layout", is_flag=True, help="Paths as in site-packages, without the repository's root."
 )
@@ -56,7 +49,7 @@ def export(
     output: str | None,
     overwrite: bool,
     check: bool,
-    target: str,
+    target: str | None,
     installed_layout: bool,
     folder: str | None,
     base: str | None,
@@ -110,6 +103,9 @@ def export(
     else:
         if results is not None and installed_layout:
             results = _below(results, layout.roots)
+        if target is None:
+            hint = f"patches export {found.name} --dockerfile --into DIR"
+            raise UserError("U001", "--into says where the tree lies in the image", hints=[hint])
         if not library.plain_name(target) or (output and not library.plain_name(output)):
             raise UserError(
                 "P035",
@@ -133,7 +129,7 @@ def export(
         write_bytes(data, output)
         if form == "dockerfile":
             click.echo(
-                f"next: patches export {found.name} --dockerfile --output DIR writes the files it copies",
+                "next: the same command with --output DIR writes the files it copies",
                 err=True,
             )
         return EXIT_OK

@@ -86,7 +86,7 @@ def _umask() -> int:
     return mask
 
 
-def append_patches(folder: Path, patches: Mapping[str, bytes], allow: Sequence[str] = ()) -> None:
+def append_patches(folder: Path, patches: Mapping[str, bytes]) -> None:
     """Adds files below ``patches/`` and their names to the order; the order is written last, at once.
 
     Names are those of files (``x.patch``). UserError P034 where one exists or the disk refuses.
@@ -164,7 +164,17 @@ def write_imported(
         raise UserError(
             "P026", "a patchset is named in lower-case letters, digits, `-`, `_` and `.`", place=folder.name
         )
-    taken = list(load_outline(folder).file.order) if append else []
+    taken: list[str] = []
+    if append:
+        outline = load_outline(folder)
+        taken = list(outline.file.order)
+        missing = sorted(set(allow) - set(outline.file.policy.allow))
+        if missing:
+            raise outline.document.error(
+                f"the policy of the patchset does not allow {', '.join(missing)}",
+                code="P034",
+                hints=(f"write `policy: {{allow: [{', '.join(missing)}]}}` into patchset.yaml",),
+            )
     files: dict[str, bytes] = {}
     names: list[str] = []
     for patch in patches:

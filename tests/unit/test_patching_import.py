@@ -113,6 +113,15 @@ def test_append(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.
     assert load_patchset(tmp_path / "patchsets" / "mine").file.order == ("family", "sibling", "family-2")
     assert "# a remark that stays\npolicy" in file.read_text()
     before = files_below(tmp_path)
+    (tmp_path / "input" / "mode.diff").write_text(
+        "diff --git a/python/sglang/version.py b/python/sglang/version.py\nold mode 100644\nnew mode 100755\n"
+    )
+    before = files_below(tmp_path)
+    words = ["import", "input/mode.diff", "--into", "mine", "--append", "--allow", "modes"]
+    assert run(groups.patches, "patches", words) == 0, "its policy allows modes"
+    assert load_patchset(tmp_path / "patchsets" / "mine").file.order[-1] == "mode"
+    assert run(groups.patches, "patches", [*words[:-1], "symlinks"]) == 2
+    before = files_below(tmp_path)
     assert run(groups.patches, "patches", ["import", "input/nothing", "--into", "mine", "--append"]) == 2
     assert run(groups.patches, "patches", ["import", "input/family.patch", "--into", "mine"]) == 2
     assert "there is such a patchset already" in capsys.readouterr().err
