@@ -9,6 +9,7 @@ target is left out only where everybody who names a function is known and none o
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -63,6 +64,7 @@ class Reach:
         self._open: list[str] = []
         self._families: dict[int, list[str]] = {}
         self._known_contexts: dict[int, list[Context] | None] = {}
+        self.counts: Callable[[Caller], bool] = lambda _caller: True  # for ways that are told apart
         self.is_setting: Callable[[str], bool] = lambda _name: False
         self._cut = FAR  # index of the outermost open question that the answer under way leans on
 
@@ -112,7 +114,11 @@ class Reach:
         return both(whole, way) if named else whole
 
     def _class(self, info: ClassInfo) -> Way:
-        return self._answer(key_of(ClassRef(info)), lambda: self._from(self.callers_of_class(info), info)[0])
+        return self._answer(key_of(ClassRef(info)), lambda: self._named_class(info))
+
+    def _named_class(self, info: ClassInfo) -> Way:
+        way, named = self._from(self.callers_of_class(info), info)
+        return way if named else free(self.full, (f"no caller of {info.name} in the tree",))
 
     def _from(self, callers: Iterator[Caller], inside: ClassInfo | None) -> tuple[Way, bool]:
         """The ways through callers, and whether there are any. Stops where nothing can be added."""
@@ -154,6 +160,8 @@ class Reach:
             return None
         found: dict[tuple[Any, ...], Context] = {}
         for caller in callers:
+            if not self.counts(caller):
+                continue
             for context in self._passing(function, caller, depth):
                 given = context.given
                 key = tuple((name, repr(value.scalars())) for name, value in sorted(given.items()))
@@ -321,15 +329,20 @@ class Reach:
         if module is None:
             return
         program.execute(module)
-        for segment in module.segments:
-            if not has_word(segment.text, name):
-                continue
-            if segment.kind == "other":
-                for node, other, mask, _s in self.points.top_mentions(module, name):
-                    if attribute or self._fits(other, key):
-                        yield Caller(path, None, node, mask, frozenset(), _keyed(_table_key(_s, node)))
-                continue
-            yield from self._in_segment(module, path, segment, name, key, info, attribute)
+        names = {name}
+        if not attribute:
+            names.update(re.findall(rf"\b{re.escape(name)}\s+as\s+(\w+)", module.text))
+        for word in sorted(names):
+            for segment in module.segments:
+                if not has_word(segment.text, word):
+                    continue
+                if segment.kind == "other":
+                    for node, other, mask, statement in self.points.top_mentions(module, word):
+                        if attribute or self._fits(other, key):
+                            keyed = _keyed(_table_key(statement, node))
+                            yield Caller(path, None, node, mask, frozenset(), keyed)
+                    continue
+                yield from self._in_segment(module, path, segment, word, key, info, attribute)
 
     def _in_segment(
         self,

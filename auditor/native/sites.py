@@ -23,7 +23,7 @@ from auditor.native.sites_wrappers import Use, Wrappers
 from auditor.profile import Profile
 from auditor.program.program import Program
 from auditor.program.source import Irregular, Segment
-from auditor.program.values import ClassRef, Function
+from auditor.program.values import EMPTY, ClassRef, Function
 from auditor.program.words import Words
 
 #: Outcomes that a call does not survive with the right result and without a clear word.
@@ -178,7 +178,7 @@ class Sites:
                 for names in self.reach.wants(function, mention):
                     way = narrowed(way, self.program.full, names)
         may, must = use.may & way.may, use.must & way.may
-        because = tuple(sorted(mention.because | use.because | way.because)) if may & ~must else ()
+        because = tuple(sorted(way.because | ((mention.because | use.because) if may & ~must else EMPTY)))
         bad = may & gone
         site = Site(
             op=op,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from auditor.native.reach import Context, Reach
+from auditor.native.reach import Caller, Context, Reach
 from auditor.native.reach_points import Points
 from auditor.native.reach_ways import free
 from auditor.profile import Profile
@@ -31,6 +31,7 @@ class Choices:
         self.outer = reach
         self.points = Points(program)  # of their own: what is known here is not known elsewhere
         self.reach = Reach(program, self.points)
+        self.reach.counts = self._has_effect
         self.registries = [(r.module, r.symbol) for r in profile.registries]
         self._defaults = _flags(program, profile)
         self._memo: dict[Any, Any] = {}
@@ -98,6 +99,21 @@ class Choices:
             if not self.asked & ~mask:
                 break
         return mask
+
+    def _has_effect(self, caller: Caller) -> bool:
+        """Whether a caller does something with what it calls but compare it, or put it into a message."""
+        if caller.function is None:
+            return True
+        child: Any = caller.node
+        for parent in self.points.sketch_of(caller.function).above(caller.node):
+            if isinstance(parent, (ast.FormattedValue, ast.Raise)):
+                return False
+            if isinstance(parent, ast.Compare) and isinstance(child, ast.Call):
+                return False
+            if isinstance(parent, ast.stmt):
+                return True
+            child = parent
+        return True
 
     def _gives(self, function: Function, quoted: str) -> bool:
         """Whether a function gives a text to something, on whatever target."""

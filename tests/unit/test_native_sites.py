@@ -187,6 +187,13 @@ class Wide:
 """
 
 
+def test_a_class_that_nobody_names_is_not_dropped() -> None:
+    (one,) = derived(case=CLASS)
+    assert tuple(t for t in TARGETS if t in one.site.unguarded) == BLACKWELL
+    assert findings([one], ROWS, TARGETS)[0].severity == "note"
+    assert "no caller of Wide in the tree" in findings([one], ROWS, TARGETS)[0].detail
+
+
 def test_a_class_is_as_reachable_as_those_who_name_it() -> None:
     guarded = (
         "from example.gpu import workstation\nfrom example.case import Wide\n\n\n"
@@ -195,6 +202,11 @@ def test_a_class_is_as_reachable_as_those_who_name_it() -> None:
     assert unguarded(case=CLASS, user=guarded) == {("case.py", 11): ()}
     looking = "from example.case import Wide\n\n\ndef ask(x):\n    return isinstance(x, Wide)\n"
     assert unguarded(case=CLASS, user=guarded, more=looking) == {("case.py", 11): ()}
+    alias = (
+        "from example.gpu import workstation\n\n\ndef make():\n    if workstation():\n        return None\n"
+        "    from example.case import Wide as Narrow\n\n    return Narrow()\n"
+    )
+    assert unguarded(case=CLASS, user=alias) == {("case.py", 11): ()}
     child = "from example.case import Wide\n\n\nclass Wider(Wide):\n    pass\n\n\nALL = [Wider]\n"
     assert unguarded(case=CLASS, user=guarded, more=child) == {("case.py", 11): BLACKWELL}
 
@@ -240,6 +252,37 @@ def test_a_backend_that_the_project_picks() -> None:
     (one,) = derived(case=CLASS, user=REGISTRY % "usual")
     assert one.chosen == ()
     assert findings([one], ROWS, TARGETS)[0].severity == "error"
+
+
+@pytest.mark.parametrize(
+    "body, chosen",
+    [
+        ("        self.backend = usually()\n", ()),
+        ("        if self.fast:\n            self.backend = usually()\n", BLACKWELL),
+        ("        if self.fast:\n            return\n        self.backend = usually()\n", ()),
+        ("        if not self.fast:\n            return\n        self.backend = usually()\n", BLACKWELL),
+        ('        raise ValueError(f"try {usually()}")\n', BLACKWELL),
+        ("        if self.backend == usually():\n            pass\n", BLACKWELL),
+        ("        self.set(12 if workstation() else 9)\n", ()),
+        ("        self.set(9 if workstation() else 12)\n", ()),
+        ("        m = major()\n        self._set(m)\n", BLACKWELL),
+    ],
+)
+def test_what_the_code_of_the_arguments_picks(body: str, chosen: tuple[str, ...]) -> None:
+    options = (
+        "from dataclasses import dataclass\nfrom example.gpu import major, workstation\n\n\n"
+        'def usually():\n    return "exotic"\n\n\n'
+        "@dataclass\nclass Options:\n    backend: str = None\n    fast: bool = False\n\n"
+        f"    def fit(self):\n{body}\n"
+        '    def set(self, number):\n        if number > 9:\n            self.backend = "exotic"\n'
+    )
+    private = '    def _set(self, number):\n        if number < 9:\n            self.backend = "exotic"\n'
+    if "set(" not in body or "_set" in body:
+        options = options.split("    def set(")[0]
+    if "_set" in body:
+        options = options.replace('return "exotic"', "return None") + private
+    (one,) = derived(case=CLASS, user=REGISTRY % "exotic", options=options)
+    assert tuple(t for t in TARGETS if t in one.chosen) == chosen
 
 
 def test_a_backend_that_the_project_picks_on_other_targets() -> None:
