@@ -157,12 +157,13 @@ def repair(target: Target, patience: float = PATIENCE) -> tuple[str, str]:
 
 def _sweep(target: Target) -> None:
     """Remove what a run that was killed before its journal was whole left in the store."""
-    for name in ("journal.tmp", "state.json.tmp"):
-        (target.store / name).unlink(missing_ok=True)
     try:
+        for name in ("journal.tmp", "state.json.tmp"):
+            if (target.store / name).exists():
+                (target.store / name).unlink()
         target.store.rmdir()
     except OSError:
-        pass
+        pass  # not empty, not there, or a disk that cannot be written: nothing depends on it
 
 
 def forget(target: Target, patience: float = PATIENCE) -> None:
