@@ -75,13 +75,14 @@ def apply(
     result does not hold what it promises, 3 a patch conflicts; nothing is written then.
     """
     from auditor.cli.color import use_color
-    from auditor.patching.write.operations import at_work, write_steps
+    from auditor.patching.write.operations import at_work, require_as_recorded, write_steps
 
     found, profile = the_patchset(patchset, folder)
     target = the_target(to, installed, profile)
     way = _way(target, branch, stage)
     colored = use_color(color, sys.stdout)
     with at_work(target, wait) as root:
+        require_as_recorded(target, root)
         todo = _not_yet(found, target, patch)
         if not todo:
             _say(f"{found.name} is on {target.shown} already\n")

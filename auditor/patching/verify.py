@@ -60,7 +60,9 @@ class Checks:
         for check in self.checks:
             if check.status == "failed" or verbose:
                 out.append(f"{_MARKS[check.status]} {check.level:<9} {check.proved}")
-                out += [f"    {fact}" for fact in check.facts]
+                out += [f"    {fact}" for fact in check.facts[:_SHOWN]]
+                left = len(check.facts) - _SHOWN
+                out += [f"    … and {left} more: --format json lists them"] if left > 0 else []
         return out + [f"note: {note}" for note in self.notes]
 
     def as_json(self) -> dict[str, Any]:
@@ -72,6 +74,8 @@ class Checks:
         return {"ok": self.ok, "levels": rows, "notes": list(self.notes)}
 
 
+#: Facts of one level that a page shows.
+_SHOWN = 12
 _MARKS = {"ok": "✓", "failed": "✗", "not run": "·"}
 
 

@@ -319,3 +319,24 @@ def test_the_command_says_which_patch_failed(
     assert run(patches, "patches", ["status", *where]) == 1
     assert run(patches, "patches", ["doctor", "--to", str(tree)]) == 1
     assert run(patches, "patches", ["revert", "set", "--to", str(tree)]) == 3
+
+
+def test_a_record_of_files_that_were_replaced_is_not_believed(tmp_path: Path) -> None:
+    from auditor.cli.clickrun import run
+    from auditor.cli.groups import patches
+
+    site = tmp_path / "site"
+    wheel = {path[len("python/") :]: data for path, data in FILES.items() if path.startswith("python/")}
+    tree_at(site, {**wheel, "sglang-1.0.dist-info/METADATA": b"Name: sglang\nVersion: 1.0\n"})
+    two = diff(("python/sglang/srt/utils.py", "return 1", "return 2"))
+    patchset(tmp_path, {"one": ONE, "two": two})
+    where = [str(tmp_path / "patchsets" / "set"), "--to", str(site)]
+    assert run(patches, "patches", ["apply", *where]) == 0
+    (site / "sglang/srt/pick.py").write_bytes(wheel["sglang/srt/pick.py"])  # as an upgrade would
+    assert run(patches, "patches", ["apply", *where]) == 2
+    assert run(patches, "patches", ["status", *where]) == 1
+    (site / "sglang/srt/utils.py").write_bytes(wheel["sglang/srt/utils.py"])
+    assert run(patches, "patches", ["apply", *where]) == 0
+    assert b"faster" in (site / "sglang/srt/pick.py").read_bytes()
+    assert run(patches, "patches", ["revert", "set", "--to", str(site)]) == 0
+    assert not (site / ".patches-state").exists()

@@ -158,6 +158,21 @@ class Checkout:
             "P051", f"{paths[0]} {why}", place=str(self.root), hints=[self.repo.command("status")]
         )
 
+    def require_idle(self) -> None:
+        """``UserError`` P051 in the middle of a merge, a rebase or the like."""
+        names = {
+            "MERGE_HEAD": "merge", "rebase-merge": "rebase", "rebase-apply": "rebase",
+            "CHERRY_PICK_HEAD": "cherry-pick", "REVERT_HEAD": "revert", "BISECT_LOG": "bisect",
+        }  # fmt: skip
+        for name, word in names.items():
+            if (self.repo.git_dir / name).exists():
+                raise UserError(
+                    "P051",
+                    f"a {word} is not finished here",
+                    place=str(self.root),
+                    hints=[self.repo.command(f"{word} {'reset' if word == 'bisect' else '--abort'}")],
+                )
+
     def require_unlocked(self) -> None:
         """``UserError`` P052 while another git process has the index."""
         lock = self.repo.git_dir / "index.lock"

@@ -80,6 +80,8 @@ def write_steps(
 
     The plan must have been made on ``target.tree``; a file that differs from it by now is refused (P051).
     """
+    if target.checkout is not None:
+        target.checkout.require_idle()
     before = {path: _read(root, path) for path in sorted({p for step in steps for p in step.files})}
     _still_as_planned(target, before)
     state = target.state
@@ -170,8 +172,41 @@ def forget(target: Target, patience: float = PATIENCE) -> None:
     """Drop the record of a target whose files were replaced since."""
     lock = target.checkout.repo.git_dir if target.checkout is not None else target.root
     with held(lock, patience):
-        (target.store / "state.json").unlink(missing_ok=True)
-        _sweep(target)
+        drop_record(target)
+
+
+def drop_record(target: Target) -> None:
+    """The same for a caller that holds the target."""
+    (target.store / "state.json").unlink(missing_ok=True)
+    _sweep(target)
+    target.__dict__.pop("state", None)
+    target.__dict__.pop("tree", None)
+
+
+def require_as_recorded(target: Target, root: Root) -> None:
+    """A record is only built on where the bytes are what it says; one of which nothing is left is dropped.
+
+    ``UserError`` P058 where some files are as recorded and others are not.
+    """
+    files = stands(target, root)
+    odd = [path for path, how in files.items() if how != "applied"]
+    if not odd:
+        return
+    if set(files.values()) == {"as before"}:
+        drop_record(target)
+        return
+    assert target.state is not None
+    was, now = target.state.base.version, target.version or ""
+    why = f"the package is {now} now, the record is of {was}" if was != now else f"{odd[0]} was changed since"
+    raise UserError(
+        "P058",
+        f"patches are recorded here, but the files are others: {why}",
+        place=target.shown,
+        hints=[
+            f"patches doctor --to {target.shown}        # says which files",
+            f"patches doctor --forget --to {target.shown}        # drops the record",
+        ],
+    )
 
 
 _File = tuple["bytes | None", int]

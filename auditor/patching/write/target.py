@@ -80,11 +80,19 @@ class Target:
     def state(self) -> State | None:
         """The record of what is applied. ``UserError`` P047 if it is damaged."""
         try:
-            return decode((self.store / STATE).read_bytes(), str(self.store / STATE))
+            state = decode((self.store / STATE).read_bytes(), str(self.store / STATE))
+            return None if self._elsewhere(state) else state
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise trouble(error, str(self.store / STATE)) from None
+
+    def _elsewhere(self, state: State) -> bool:
+        """Whether the commits of a record are not in the history of what is checked out now."""
+        commits = [patch.commit for patch in state.patches if patch.commit]
+        if self.checkout is None or state.way != "commits" or not commits:
+            return False
+        return not self.checkout.repo.is_ancestor(commits[0], "HEAD")
 
     def base(self) -> Base:
         """How a record names the tree that is there now."""
