@@ -9,7 +9,7 @@ import click
 from auditor.cli.command import VerbCommand
 from auditor.cli.patches_base import FOLDER
 from auditor.cli.request import DEFAULT_PROJECT
-from auditor.cli.words import PatchsetType
+from auditor.cli.words import EditType, PatchsetType
 
 
 @click.command(
@@ -21,6 +21,9 @@ from auditor.cli.words import PatchsetType
 @click.option("--commit", metavar="ID", help="A patch that is a commit of upstream.")
 @click.option("--range", "range_", metavar="A..B", help="A patch that is a range of upstream.")
 @click.option("--pr", type=click.IntRange(1), metavar="N", help="A patch that is a pull request of upstream.")
+@click.option(
+    "--edit", type=EditType(), metavar="KIND", default="", help="A patch with an edit of this kind."
+)
 @click.option("--project", default=DEFAULT_PROJECT, hidden=True)
 @FOLDER
 def new(
@@ -30,6 +33,7 @@ def new(
     commit: str | None,
     range_: str | None,
     pr: int | None,
+    edit: str,
     project: str,
     folder: str | None,
 ) -> None:
@@ -46,7 +50,7 @@ def new(
             f"patches new {patchset} PATCH{option} · patches import DIFF --into {patchset} --append{option}"
         )
     else:
-        path = new_patch(patchset, patch, root, title=title, commit=commit, range_=range_, pr=pr)
+        path = new_patch(patchset, patch, root, title=title, commit=commit, range_=range_, pr=pr, edit=edit)
         following = f"edit it, then patches lint {patchset}{option}"
     click.echo(path.as_posix())
     click.echo(f"next: {following}", err=True)

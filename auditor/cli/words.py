@@ -117,3 +117,15 @@ class PatchsetType(click.ParamType):
         from auditor.patching.patchset import list_patchsets
 
         return _starting((name for name, _ in list_patchsets()), incomplete)
+
+
+class EditType(click.ParamType):
+    """A kind of structural edit."""
+
+    name = "edit"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        """All kinds."""
+        from auditor.patching.edits.model import KINDS
+
+        return _starting(KINDS, incomplete)

@@ -61,6 +61,8 @@ def lint_patchset(folder: Path) -> list[Problem]:
         out += _head(outline, patch)
         if patch.changes is not None:
             out += _changes(outline, patch, patch.changes)
+        if patch.form == "structural":
+            out += _edits(outline, patch)
         if patch.file is not None and patch.file.examples:
             out += _examples(outline, patch)
     out += _order(outline, patches)
@@ -282,6 +284,20 @@ def _examples(patchset: Patchset, patch: Patch) -> Iterator[Problem]:
             title = f" ({example.title})" if example.title else ""
             place = patch.document.place("examples", at)
             yield Problem("P027", place, f"example {at + 1}{title}: {wrong}", ())
+
+
+def _edits(patchset: Patchset, patch: Patch) -> Iterator[Problem]:
+    """Whole files are listed with their licence."""
+    assert patch.file is not None and patch.document is not None
+    for index, edit in enumerate(patch.file.edits):
+        body = edit.body()
+        for part in (body, getattr(getattr(body, "native", None), "source", None)):
+            name = getattr(part, "from_", "")
+            if name and name not in patchset.file.files:
+                hint = f"add `{name}: {{licence: …, provenance: …}}` to `files:` in patchset.yaml"
+                yield Problem(
+                    "P024", patch.document.place("edits", index), f"files/{name} is not listed", (hint,)
+                )
 
 
 def _order(patchset: Patchset, patches: list[Patch]) -> Iterator[Problem]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from auditor.errors import UserError
+from auditor.patching.edits.templates import template
 from auditor.patching.incoming_write import append_patches, patchset_text, quoted, write_folder
 from auditor.patching.patchset import check_name, find_patchset
 
@@ -51,6 +52,18 @@ examples:
           return "slow"
     skip: it is there already
 """
+_ONE_EDIT = """\
+# One or more edits; each names its place by symbol and pattern, never by line. See docs/edits.md.
+edits:
+"""
+_EXAMPLES = """\
+# Small files before and after, or with the reason for which they are left alone; `patches lint` runs them:
+# examples:
+#   - before: |
+#       …
+#     after: |
+#       …
+"""
 
 
 def new_patchset(name: str, folder: Path | None, *, title: str, project: str, url: str) -> Path:
@@ -71,10 +84,13 @@ def new_patch(
     commit: str | None = None,
     range_: str | None = None,
     pr: int | None = None,
+    edit: str = "",
 ) -> Path:
     """A patch at the end of a patchset: a reference if one is given, else structural. Returns its file.
 
-    UserError P020 (no patchset), P026 (name), P034 (there is one), U005 (two references).
+    ``edit`` is the kind of its first edit; by default one with examples.
+
+    UserError P020 (no patchset), P022 (kind), P026 (name), P034 (there is one), U005 (two references).
     """
     path = find_patchset(patchset, folder)
     _checked(name, f"patches new {patchset}")
@@ -82,11 +98,15 @@ def new_patch(
     words = [
         f"{key}: {value if key == 'pr' else quoted(str(value))}" for key, value in given.items() if value
     ]
+    if words and edit:
+        raise UserError("U005", "a patch has either edits or a reference to an upstream")
     if len(words) > 1:
         raise UserError("U005", "one of --commit, --range and --pr says where the patch comes from")
     text = _HEAD.format(title=quoted(title or "What it changes, in one line"))
     if words:
         text += f"upstream: {{{words[0]}}}\n"
+    elif edit:
+        text += _ONE_EDIT + template(edit) + _EXAMPLES
     else:
         text += _EDITS.format()
     append_patches(path, {f"{name}.yaml": text.encode()})

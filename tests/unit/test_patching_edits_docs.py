@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from auditor import yamlio
+from auditor.errors import UserError
 from auditor.patching.edits.check import check_edits
 from auditor.patching.edits.examples import failed
 from auditor.patching.edits.model import KINDS
+from auditor.patching.edits.templates import template
 from auditor.patching.header import PatchFile
+from auditor.patching.lint import lint_patchset
 from auditor.queries.exampletree import PROFILE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "edits.md").read_text()
@@ -35,6 +38,34 @@ def test_examples_hold(block: str) -> None:
     file = patch(block)
     for example in file.examples:
         assert failed(file.edits, example, PROFILE) == ""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_templates_are_read(kind: str) -> None:
+    assert patch("edits:\n" + template(kind)).edits[0].kinds() == [kind]
+
+
+def test_no_template_for_what_is_no_kind() -> None:
+    with pytest.raises(UserError) as caught:
+        template("narow")
+    assert (caught.value.code, caught.value.hints) == ("P022", ("--edit narrow",))
+
+
+def test_lint_runs_the_examples(tmp_path: Path) -> None:
+    folder = tmp_path / "patchsets" / "mine"
+    (folder / "patches").mkdir(parents=True)
+    (folder / "patchset.yaml").write_text("title: Mine\nupstreams: {sglang: {}}\norder: [one]\n")
+    head = "title: One\nwhy: {kind: local-only, reason: mine}\nremoval: later\nstatus: Pending\n"
+    block = next(block for block in BLOCKS if "set-constant" in block)
+    path = folder / "patches" / "one.yaml"
+    path.write_text(head + block)
+    assert lint_patchset(folder) == []
+    path.write_text(head + block.replace("STAGES: int = 2", "STAGES: int = 3"))
+    (problem,) = lint_patchset(folder)
+    assert (problem.code, problem.place) == ("P027", "patchsets/mine/patches/one.yaml:8:5")
+    path.write_text(head + "edits:\n  - add-file: {path: example/x.py, from: x.py}\n")
+    (problem,) = lint_patchset(folder)
+    assert (problem.code, problem.message) == ("P024", "files/x.py is not listed")
 
 
 def test_an_example_can_fail() -> None:
