@@ -51,8 +51,8 @@ def _finding(group: list[Derived], rows: dict[str, Row], targets: Sequence[str])
     if falls == {"falls-through"}:
         what = "do nothing" if many else "does nothing"
     else:
-        what = "were not built" if many else "was not built"
-    message = f"{_listed(calls, 3)} {what} for {_listed(bad, 9)}, and no test on the way keeps it out"
+        what = "have no code" if many else "has no code"
+    message = f"{_listed(calls, 3)} {what} for {_listed(bad, 9)}, and no guard stands before it"
     if chosen:
         message += f"; only where {_listed(first.settings, 4)} is chosen"
     detail = list(dict.fromkeys(line for one in group for line in _detail(one, rows, bad)))

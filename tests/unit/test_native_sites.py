@@ -6,12 +6,14 @@ import msgspec
 import pytest
 
 from auditor.arch import load_targets
-from auditor.gates.audit import build_program, source_files
+from auditor.gates.audit import AuditOptions, audit, build_program, source_files
+from auditor.gates.cache import Record, same_answer
 from auditor.native.model import Cell, Row, Site
 from auditor.native.sites import Derived
+from auditor.native.sites_audit import native_digest
 from auditor.native.sites_findings import findings, merged, settled
 from auditor.native.sites_run import derive, sites, wrappers_of
-from auditor.profile import Symbol
+from auditor.profile import Native, NativeBuild, Symbol
 from auditor.program.watch import Watched
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 
@@ -329,3 +331,21 @@ def test_falls_through_is_said_differently() -> None:
     (one,) = derived(case=CLASS, user="from example.case import Wide\n\nW = Wide()\n")
     (finding,) = findings([one], rows, ("sm_120",))
     assert "does nothing for sm_120" in finding.message
+
+
+def test_a_kept_report_is_not_taken_over_when_native_source_changed() -> None:
+    native = Native(builds=(NativeBuild(folder="kern", python="kern/python", package="kern"),))
+    profile = msgspec.structs.replace(PROFILE_, native=native)
+    case = {"example/case.py": CLASS, "kern/csrc/ops.cu": "// one", "docs/a.md": "a"}
+    files = {**PRELUDE, **KERN, **case}
+    before = MemoryTree(files)
+    record = Record(before)
+    audit(
+        before, AuditOptions(targets=("sm_120",), profile=profile, queries=(), use_cache=False), None, record
+    )
+    packed = record.packed()
+    assert packed["native"] == native_digest(before, profile) != ""
+    assert same_answer(packed, MemoryTree({**files, "docs/a.md": "b"}), profile) is not None
+    assert same_answer(packed, MemoryTree({**files, "kern/csrc/ops.cu": "// two"}), profile) is None
+    gone = {path: text for path, text in files.items() if path != "kern/csrc/ops.cu"}
+    assert same_answer(packed, MemoryTree(gone), profile) is None
