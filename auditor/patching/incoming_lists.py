@@ -17,6 +17,16 @@ from pathlib import Path, PurePosixPath
 from auditor.errors import UserError
 
 _PATCH = (".patch", ".diff")
+#: What else in a RUN changes a tree, and cannot be read as a patch that is here.
+_OTHER_CHANGES = (
+    (r"\bsed\s+(?:-[a-zA-Z]*i|--in-place)\S*.*", "edits files in place"),
+    (
+        r"\bgit\s+(?:cherry-pick|merge|pull|revert)\b.*",
+        "takes commits from elsewhere: patches new … --commit ID",
+    ),
+    (r"\bgit\s+fetch\b.*\bpull/\d+\S*", "takes a pull request: patches new … --pr N"),
+    (r"\b(?:curl|wget)\b.*\.(?:patch|diff)\b", "downloads a patch: get it once and import it"),
+)
 
 
 @dataclass(frozen=True)
@@ -210,6 +220,10 @@ def _run(out: Listing, script: str, number: int, here: str, label: str) -> None:
     body = re.sub(r"\bfor\s+\w+\s+in\s+[^;\n]*?\s*(?:;|\n)\s*do\b", "\n", script)
     for command in re.split(r"&&|\|\||[;\n|]", body):
         here = _cd(command, here)
+        for pattern, why in _OTHER_CHANGES:
+            if found := re.search(pattern, command):
+                words = " ".join(found[0].split())[:60]
+                out.left_out.append(f"{label}:{number}: `{words}` {why}")
         if not re.search(r"\bapply\b|\bpatch\b|\bam\b|\bquilt\b", command):
             continue
         words = command.replace("<", " < ").replace("=", " ").split()
@@ -218,6 +232,8 @@ def _run(out: Listing, script: str, number: int, here: str, label: str) -> None:
         directory = re.search(r"--directory[= ]['\"]?([^\s'\"]+)", command)
         for word in words:
             name = word.strip("\"'()")
+            if "://" in name:
+                continue  # said above
             variable = re.fullmatch(r"(.*/)?\$\{?(\w+)\}?(\.\w+)?", name)
             if variable and variable[2] in loops:
                 names = [

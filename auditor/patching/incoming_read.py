@@ -116,6 +116,9 @@ def _take_listing(
     ]
     if sources:
         _add(out, sources, options)
+    for source, target in listing.copies if options.layout.package else ():
+        if options.layout.package in target.split("/")[2:] and not source.endswith(_PATCH):
+            listing.left_out.append(f"{label}: COPY {source} puts whole files over {target}: import {source}")
     if listing.left_out:
         out.rows.append(Row(label, left_out=tuple(listing.left_out)))
 
