@@ -222,8 +222,8 @@ def _run(out: Listing, script: str, number: int, here: str, label: str) -> None:
         here = _cd(command, here)
         for pattern, why in _OTHER_CHANGES:
             if found := re.search(pattern, command):
-                words = " ".join(found[0].split())[:60]
-                out.left_out.append(f"{label}:{number}: `{words}` {why}")
+                shown = " ".join(found[0].split())[:60]
+                out.left_out.append(f"{label}:{number}: `{shown}` {why}")
         if not re.search(r"\bapply\b|\bpatch\b|\bam\b|\bquilt\b", command):
             continue
         words = command.replace("<", " < ").replace("=", " ").split()
