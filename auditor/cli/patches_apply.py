@@ -154,7 +154,7 @@ def _not_yet(patchset: Patchset, target: Target, names: tuple[str, ...]) -> list
                 "P058",
                 f"another version of {patch.name} is applied here",
                 place=target.shown,
-                hints=[f"patches revert {patchset.name} --to {target.shown}        # then apply again"],
+                hints=[f"patches revert {patchset.name} {target.option}        # then apply again"],
             )
     return [p.name for p in patchset.patches if p.name not in there and (not names or p.name in names)]
 

@@ -68,7 +68,7 @@ def lock(
     lines = [
         f"{found.place}/{locks.NAME} written",
         f"base    {made.label}  tree {made.tree}",
-        f"result  {counted(planned.counts())}, {files} files  tree {made.result}",
+        f"result  {counted(planned.counts())}, {files} file{'s' if files != 1 else ''}  tree {made.result}",
     ]
     write_bytes(("\n".join(lines) + "\n").encode(), None)
     return EXIT_OK

@@ -49,7 +49,7 @@ def revert(
         if missing or not wanted:
             fact = f"{missing[0]} of {patchset}" if missing else patchset
             known = sorted({p.patchset for p in (state.patches if state else ())})
-            hints = [f"patches revert {name} --to {target.shown}" for name in known if name != patchset]
+            hints = [f"patches revert {name} {target.option}" for name in known if name != patchset]
             raise UserError("P057", f"{fact} is not applied here", place=target.shown, hints=hints)
         written, removed = operations.revert(target, root, [(patchset, name) for name in wanted])
     if form == "json":

@@ -160,7 +160,7 @@ def _applied(patchset: Patchset, target: Target, form: str, color: bool) -> int:
         lines.append(f"{head}  {note}".rstrip())
     lines.append(f"tree as recorded: {state.result}")
     if unfinished is not None:
-        lines.append(f"a run was stopped in the middle: patches doctor --to {target.shown}")
+        lines.append(f"a run was stopped in the middle: patches doctor {target.option}")
     elif bad:
         lines.append("files were changed since: patches doctor says which")
     _out(("\n".join(lines) + "\n").encode())

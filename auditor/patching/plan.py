@@ -263,7 +263,7 @@ class _Plan:
         if patch.name in self.given:
             return replace(entry, outcome=self.given[patch.name](self._now), changes=patch.changes)
         if patch.form == "structural":
-            return replace(entry, outcome=self._judged(patch, self._structural(patch)))
+            return replace(entry, outcome=self._judged(patch, self._structural(patch, entry.sha256)))
         resolved = None
         changes = patch.changes
         if patch.reference is not None:
@@ -299,10 +299,23 @@ class _Plan:
 
         return outcome_of(key, self._now, self.sources.blob, work)
 
-    def _structural(self, patch: Patch) -> Outcome:
-        from auditor.patching.edits import apply_edits
+    def _structural(self, patch: Patch, sha256: str) -> Outcome:
+        def work(tree: SourceTree, blob: Callable[[str], bytes | None]) -> Outcome:
+            from auditor.patching.edits import apply_edits
 
-        return apply_edits(patch, self._now, self.profile, files=self.patchset.new_file)
+            return apply_edits(patch, tree, self.profile, files=self.patchset.new_file)
+
+        return outcome_of(f"{sha256} {self._context}", self._now, self.sources.blob, work)
+
+    @cached_property
+    def _context(self) -> str:
+        """A digest of what a structural patch depends on besides itself and the tree."""
+        import msgspec
+
+        digest = hashlib.sha256(msgspec.json.encode(self.profile))
+        for name in sorted(self.patchset.file.files):
+            digest.update(name.encode() + b"\0" + hashlib.sha256(self.patchset.new_file(name)).digest())
+        return digest.hexdigest()
 
     def _judged(self, patch: Patch, outcome: Outcome) -> Outcome:
         """A conflict, unless the tree does what the patch is for already."""

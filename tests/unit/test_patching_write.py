@@ -439,3 +439,45 @@ def test_a_wheel_file_is_no_target(tmp_path: Path) -> None:
     with pytest.raises(UserError) as caught:
         opened(wheel)
     assert caught.value.code == "P055"
+
+
+def test_a_checkout_in_the_middle_of_something_is_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from auditor.patching.write import checkout
+
+    root = clone(tmp_path)
+    (root / ".git/MERGE_HEAD").write_text(git(root, "rev-parse", "HEAD") + "\n")
+    with pytest.raises(UserError) as caught:
+        write(opened(root), steps("python/"), "staged")
+    assert caught.value.code == "P051" and "merge" in caught.value.fact
+    (root / ".git/MERGE_HEAD").unlink()
+    monkeypatch.setattr(checkout, "_INDEX_PATIENCE", 0.1)
+    (root / ".git/index.lock").touch()
+    before = snapshot(root)
+    with pytest.raises(UserError) as caught:
+        write(opened(root), steps("python/"), "staged")
+    assert caught.value.code == "P052"
+    (root / ".git/index.lock").unlink()
+    assert snapshot(root) == before and git(root, "status", "--porcelain") == ""
+
+
+def test_commits_on_another_branch_are_not_on_this_one(tmp_path: Path) -> None:
+    root = clone(tmp_path)
+    before = snapshot(root)
+    write(opened(root), steps("python/"), "commits", "mine")
+    git(root, "checkout", "-q", "main")
+    assert opened(root).state is None and snapshot(root) == before
+    write(opened(root), steps("python/"), "commits", "again")
+    take(opened(root), "one", "two")
+    assert snapshot(root) == before
+
+
+def test_a_target_is_named_again_as_it_can_be_typed(tmp_path: Path) -> None:
+    root = tmp_path / "with blank"
+    root.mkdir()
+    put(root, FILES)
+    assert opened(root).option == f"--to '{root}'"
+    site = folder(tmp_path)
+    put(site, {"sglang-1.2.3.dist-info/RECORD": b"".join(b"%s,,\n" % path.encode() for path in FILES)})
+    assert open_target(None, str(site), load_profile("sglang")).option == f"--installed {site}"

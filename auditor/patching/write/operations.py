@@ -61,7 +61,7 @@ def at_work(target: Target, patience: float = PATIENCE) -> Iterator[Root]:
                 "P056",
                 f"an earlier run was stopped in the middle ({found.header.verb} {found.header.what})",
                 place=target.shown,
-                hints=[f"patches doctor --to {target.shown}"],
+                hints=[f"patches doctor {target.option}"],
                 exit_code=EXIT_CONFLICT,
             )
         yield root
@@ -203,8 +203,8 @@ def require_as_recorded(target: Target, root: Root) -> None:
         f"patches are recorded here, but the files are others: {why}",
         place=target.shown,
         hints=[
-            f"patches doctor --to {target.shown}        # says which files",
-            f"patches doctor --forget --to {target.shown}        # drops the record",
+            f"patches doctor {target.option}        # says which files",
+            f"patches doctor --forget {target.option}        # drops the record",
         ],
     )
 
@@ -398,7 +398,7 @@ def _same_way(target: Target, state: State | None, way: str) -> None:
             "P058",
             f"patches are applied here already, {words.get(state.way, state.way)}; both ways do not mix",
             place=target.shown,
-            hints=[f"patches revert --to {target.shown}"],
+            hints=[f"patches revert {target.option}"],
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -34,6 +35,14 @@ class Target:
     shown: str
     profile: Profile
     checkout: Checkout | None = None
+    installed: str | None = None  # the environment it was looked for in, "" for that of this interpreter
+
+    @property
+    def option(self) -> str:
+        """The option that names this target again, as it can be typed."""
+        if self.installed is not None:
+            return f"--installed {shlex.quote(self.installed)}" if self.installed else "--installed"
+        return f"--to {shlex.quote(self.shown)}"
 
     @cached_property
     def tree(self) -> SourceTree:
@@ -191,8 +200,8 @@ def _installed(where: str | None, profile: Profile) -> Target:
     shown = "the installed copy"
     if repo is not None and repo.work_tree is not None:
         checkout = Checkout(repo)
-        return Target(checkout.root, checkout.store, shown, profile, checkout)
-    return Target(root, root / STATE_FOLDER, shown, profile)
+        return Target(checkout.root, checkout.store, shown, profile, checkout, where or "")
+    return Target(root, root / STATE_FOLDER, shown, profile, installed=where or "")
 
 
 def _sites(where: str) -> list[Path]:
