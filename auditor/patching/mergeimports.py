@@ -62,7 +62,7 @@ class ImportEdit:
             return [Splice(statement.start, statement.end, b"")]
         items = tree(statement.tokens)
         group = items[-1] if isinstance(items[-1], Group) else None
-        if group is None:
+        if group is None or b"#" not in data[group.start : group.end]:
             return [Splice(statement.start, statement.end, self._written(left))]
         merge = TokenMerge(data, data, data)
         keys = [norm(element) for element in group.elements]
@@ -96,7 +96,7 @@ class ImportEdit:
             return indent + b"import " + b", ".join(texts) + end
         head = indent + b"from " + names[0][0].encode() + b" import "
         tail = _comment(statement)
-        if len(head) + len(b", ".join(texts)) <= _WIDTH:
+        if b"\n" not in line.strip() and len(head) + len(b", ".join(texts)) <= _WIDTH:
             return head + b", ".join(texts) + tail + end
         body = b"".join(indent + b"    " + text + b"," + end for text in texts)
         return head + b"(" + tail + end + body + indent + b")" + end

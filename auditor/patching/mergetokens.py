@@ -278,11 +278,13 @@ class TokenMerge:
             return
         low = to_ours.get(before, -1 if before < 0 else None)
         high = to_ours.get(after, len(ours.elements) if after >= len(base.elements) else None)
+        free = all(kt[j][0] == "=" for j in wanted) and not self.ordered_calls
         real = before >= 0 and before in to_ours or after < len(base.elements) and after in to_ours
+        if not real and free and 2 * len(to_ours) >= len(base.elements):
+            low, high, real = None, len(ours.elements), True  # keywords stand in any order
         if low is None and high is None or base.elements and not real:
             raise Overlap
         between = (high if high is not None else low + 1) - (low if low is not None else high - 1) - 1  # type: ignore[operator]
-        free = all(kt[j][0] == "=" for j in wanted) and not self.ordered_calls
         at = high if high is not None else (low or 0) + 1
         first_between = (low if low is not None else at - 1) + 1
         starred = any(

@@ -348,8 +348,10 @@ class TreeMerge:
             at, sure = (low + 1, False) if far_low <= far_high else (high, False)
         elif low is not None and high is not None:
             at = low + 1 if not far_low else high
-
-            if high > low + 1 and not far_low and not far_high and _after(change, wanted, arm, low, high):
+            between = arm.children[low + 1 : high]
+            if between and all(map(is_import, [*between, *wanted])):
+                at = low + 1 + sum(o.norm < wanted[0].norm for o in between)
+            elif between and not far_low and not far_high and _after(change, wanted, arm, low, high):
                 at = high
             sure = high == low + 1 and not far_low and not far_high
         elif low is not None:

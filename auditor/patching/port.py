@@ -86,7 +86,7 @@ def _outcome(parts: list[FilePort], tree: SourceTree) -> Outcome:
         status = "upstream"
     elif "look" in words:
         status = "look"
-    elif "upstream" in words:
+    elif words & {"upstream", "partly"}:
         status = "partly"
     elif "moved" in words:
         status = "moved"

@@ -42,7 +42,8 @@ def unaccounted(base: Source, theirs: Source, ours: Source, result: bytes) -> st
     after = Source(result)
     wanted, got = difference(base, theirs), difference(ours, after)
     known = {tuple(s.head) for s in theirs.statements()} if any(got[n] > wanted[n] for n in got) else set()
-    merged = 0
+    # What the patch takes away and ours no longer had, ours may have in another form.
+    merged = sum(got[norm] - count for norm, count in wanted.items() if count < 0 and got[norm] > count)
     for norm, count in got.items():
         if count > 0 and count > wanted[norm]:
             if norm in known:

@@ -16,6 +16,7 @@ from auditor.patching.portcount import unaccounted
 from auditor.patching.porthunks import Applied, find
 from auditor.patching.portlines import Group, matching, merge, result, split_lines
 from auditor.patching.portpieces import FileMerge, Piece, spliced
+from auditor.patching.portscope import elsewhere, same_scope
 from auditor.patching.statements import Source
 
 
@@ -35,12 +36,18 @@ def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> F
         by_line = FileMerge(b"".join(result(groups, our_lines, their_lines)), pieces)
     if not python:
         return by_line or _refused(ours, touched, applied)
-    doubtful = [g for g in touched if g in clash or _doubled(g, base_lines, our_lines, their_lines)]
+    doubtful = [
+        g
+        for g in touched
+        if g in clash
+        or elsewhere(g, base_lines, our_lines, applied)
+        or _doubled(g, base_lines, our_lines, their_lines)
+    ]
     if by_line is not None and not doubtful:
         wrong = _broken(by_line.data, ours, theirs)
         if not wrong:
             return by_line
-        doubtful = [g for g in touched if g.kind == "theirs"]
+        doubtful = touched
     done = _by_statement(base, theirs, ours, touched, doubtful, applied, our_lines)
     if done is None:
         return by_line or _refused(ours, touched, applied)
@@ -84,6 +91,8 @@ def _in_effect(
             at = [place.get(k, -1) for k in added]
             telling = [i for i in at if i >= 0 and ours[i] in new]
             if -1 in at or not telling or any(i in kept_ours for i in telling):
+                return False
+            if not same_scope(applied, added[0], ours, at[0]):
                 return False
             between = set(range(at[0], at[-1] + 1)) - set(at)
             if any(ours[i].strip() for i in between):

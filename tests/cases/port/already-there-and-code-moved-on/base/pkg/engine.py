@@ -1,0 +1,6 @@
+def first(x):
+    return x
+
+
+def second(x):
+    return x

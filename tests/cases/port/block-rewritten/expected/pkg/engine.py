@@ -1,0 +1,2 @@
+def load(path):
+    return Reader(path).read_all()

@@ -1,0 +1,5 @@
+LIMIT = 4
+
+
+def width(x, y):
+    return x * y

@@ -1,0 +1,6 @@
+LIMIT = 4
+DEPTH = 2
+
+
+def last():
+    return LIMIT

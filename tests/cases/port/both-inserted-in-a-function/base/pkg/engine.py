@@ -1,0 +1,3 @@
+def setup(self):
+    self.a = 1
+    self.b = 2

@@ -1,0 +1,6 @@
+TABLE = {
+    "alpha": 1,
+    "beta": 2,
+    "delta": 4,
+    "zeta": 5,
+}

@@ -1,0 +1,4 @@
+ORDER = [
+    "triton",
+    "flash",
+]

@@ -1,0 +1,6 @@
+ORDER = [
+    "triton",
+    "flash",
+    "native",
+    "cutlass",
+]

@@ -1,0 +1,5 @@
+ORDER = [
+    "triton",
+    "flash",
+    "native",
+]

@@ -1,0 +1,5 @@
+def make():
+    return Runner(
+        model="m",
+        size=1,
+    )

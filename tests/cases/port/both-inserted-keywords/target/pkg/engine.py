@@ -1,0 +1,6 @@
+def make():
+    return Runner(
+        model="m",
+        size=1,
+        depth=3,
+    )

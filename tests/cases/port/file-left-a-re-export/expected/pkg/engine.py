@@ -1,0 +1,3 @@
+"""Moved to pkg.core.engine."""
+
+from pkg.core.engine import *

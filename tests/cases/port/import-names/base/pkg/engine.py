@@ -1,0 +1,7 @@
+from pkg.kernels import (
+    attend,
+    gather,
+    scatter,
+)
+
+TABLE = [attend, gather, scatter]

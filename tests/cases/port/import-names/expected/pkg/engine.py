@@ -1,0 +1,11 @@
+from pkg.kernels import (
+    attend,
+    gather,
+    pad,
+    quantize,
+    scatter,
+)
+
+OTHER = pad
+TABLE = [attend, gather, scatter]
+EXTRA = quantize

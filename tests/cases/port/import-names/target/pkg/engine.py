@@ -1,0 +1,9 @@
+from pkg.kernels import (
+    attend,
+    gather,
+    pad,
+    scatter,
+)
+
+OTHER = pad
+TABLE = [attend, gather, scatter]

@@ -1,0 +1,4 @@
+import os
+import sys
+
+VALUE = os.sep

@@ -1,0 +1,6 @@
+import os
+import shutil
+import sys
+
+VALUE = os.sep
+TOOL = shutil.which("cc")

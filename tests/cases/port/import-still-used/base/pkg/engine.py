@@ -1,0 +1,3 @@
+from pkg.kernels import attend, gather
+
+print(attend, gather)

@@ -1,0 +1,4 @@
+from pkg.kernels import attend, gather, pad
+
+print(attend, gather)
+print(pad, gather, gather)

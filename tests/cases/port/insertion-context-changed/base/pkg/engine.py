@@ -1,0 +1,4 @@
+def run(job):
+    prepare(job)
+    launch(job)
+    report(job)

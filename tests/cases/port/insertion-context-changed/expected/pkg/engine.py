@@ -1,0 +1,6 @@
+def run(job):
+    prepare(job)
+    warm_up(job)
+    with stream(job):
+        submit(job)
+    report(job)

@@ -1,0 +1,5 @@
+def run(job):
+    prepare(job)
+    with stream(job):
+        submit(job)
+    report(job)

@@ -1,0 +1,8 @@
+def one(self):
+    self.reset()
+    return self.value
+
+
+def two(self):
+    self.reset()
+    return self.value

@@ -1,0 +1,3 @@
+class Engine:
+    def start(self):
+        self.a = 5

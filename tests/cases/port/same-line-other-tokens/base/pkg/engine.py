@@ -1,0 +1,4 @@
+def choose(arch, size):
+    if arch >= 90 and size > 4:
+        return "fast"
+    return "slow"

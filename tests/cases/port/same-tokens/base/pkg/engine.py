@@ -1,0 +1,3 @@
+def choose(size):
+    limit = 4
+    return size > limit

@@ -1,0 +1,3 @@
+def choose(size):
+    limit = 8
+    return size > limit

@@ -1,0 +1,3 @@
+def make():
+    value = compute(first, second, third, mode="a")
+    return value

@@ -1,0 +1,4 @@
+def make():
+    # compute is slow
+    value = compute(first, second, third, mode="b")
+    return value

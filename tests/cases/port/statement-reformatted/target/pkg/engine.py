@@ -1,0 +1,9 @@
+def make():
+    # compute is slow
+    value = compute(
+        first,
+        second,
+        third,
+        mode="a",
+    )
+    return value

@@ -1,0 +1,12 @@
+class Image:
+    def encode(self, item):
+        item = self.resize(item)
+        item = self.pad(item)
+        return self.tower(item)
+
+
+class Video:
+    def encode(self, item):
+        item = self.resize(item)
+        item = self.pad(item)
+        return self.tower(item)
