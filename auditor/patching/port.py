@@ -99,6 +99,8 @@ def _outcome(parts: list[FilePort], tree: SourceTree) -> Outcome:
     for part in parts:
         files.update(part.files)
         modes.update(part.modes)
+    if not files and not modes:
+        return Outcome("upstream", hunks)
     return Outcome(status, hunks, dict(sorted(files.items())), dict(sorted(modes.items())))
 
 

@@ -281,7 +281,7 @@ def _piece(hunk: int, settled: Settled, change: Change) -> Piece:
     if settled.conflict:
         homeless = change if settled.homeless is not None else None
         return Piece(hunk, "conflict", "", settled.conflict, settled.symbol, homeless)
-    if settled.already:
+    if settled.already and not settled.note:
         return Piece(hunk, "upstream", "same statements", settled.note, settled.symbol)
     if settled.guess:
         return Piece(hunk, "look", "statement merge", settled.guess, settled.symbol)
