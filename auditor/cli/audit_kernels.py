@@ -84,10 +84,13 @@ def kernels(
     Read from the sources, for a build with the assumed CUDA version on the machines the targets come in; or
     from compiled kernels, alone or, where a tree is named too, over its sources.
     """
+    import msgspec
+
     from auditor.cli.output import render, write_bytes
     from auditor.cli.progress import Progress
     from auditor.native.availability import KernelOptions, availability
-    from auditor.profile import profile_names
+    from auditor.native.sites_run import sites_of_tree
+    from auditor.profile import load_profile, profile_names
     from auditor.reporting import kernels as page
     from auditor.reporting import kernelsjson
 
@@ -103,6 +106,11 @@ def kernels(
             found = availability(tree, options, compiled)
         if op is not None:
             found = page.only(found, op)
+            rows = [row for row in found.rows if row.kind == "op"]
+            with Progress(request.quiet).waiting(f"looking for the calls of {op}"):
+                given = {k: v for k, v in request.assumptions.items() if not k.startswith("cmake.")}
+                called = sites_of_tree(tree, rows, load_profile(request.project), given) if rows else ()
+            found = msgspec.structs.replace(found, sites=called)
         if request.format == "json":
             write_bytes(kernelsjson.dumps(found), request.output)
         else:

@@ -10,6 +10,7 @@ from auditor.native.sites import GONE, Derived, Sites
 from auditor.native.sites_wrappers import Uses, Wrappers, wrapper_program
 from auditor.profile import Profile
 from auditor.program.program import Program
+from auditor.program.watch import Watched
 from auditor.trees.base import SourceTree
 
 
@@ -58,6 +59,22 @@ def sites(
     return tuple(one.site for one in found)
 
 
+def sites_of_tree(
+    tree: SourceTree, rows: Iterable[Row], profile: Profile, assumptions: Mapping[str, str]
+) -> tuple[Site, ...]:
+    """The sites of some operators in a tree whose program is made for it, which takes seconds; () for a tree
+    that holds kernels alone."""
+    from auditor.gates.audit import build_program, no_collector, source_files
+
+    if profile.root_of(tree.blobs()) is None:
+        return ()
+    root, files, _problems = source_files(tree, profile)
+    program = build_program(Watched(files), root, profile, dict(assumptions))
+    with no_collector():
+        program.discover()
+        return sites(tree, program, rows, profile=profile, assumptions=assumptions)
+
+
 def wrappers_of(
     tree: SourceTree,
     program: Program,
@@ -77,4 +94,4 @@ def wrappers_of(
     return {op: tuple(sorted(names)) for op, names in sorted(out.items())}
 
 
-__all__ = ["derive", "sites", "wrappers_of"]
+__all__ = ["derive", "sites", "sites_of_tree", "wrappers_of"]

@@ -211,6 +211,18 @@ class _Writer:
             for number, step in enumerate(steps, 1):
                 page.paragraph(step, indent=_INDENT + 4, head=" " * _INDENT + f"{number:>2}  ", style="dim")
             page.blank()
+        self._sites(row)
+
+    def _sites(self, row: Row) -> None:
+        """The places in Python that reach an operator, and for whom it is not there."""
+        for site in self.found.sites:
+            if site.op != row.name:
+                continue
+            where = f"{site.symbol}  {self.places.text(site.path, site.line)}".strip()
+            self.page.paragraph(where, indent=_INDENT, head="at")
+            bad = [t.removeprefix("sm_") for t in self.found.targets if t in site.unguarded]
+            if bad:
+                self.page.paragraph(f"unguarded on {' '.join(bad)}", indent=_INDENT, style="bold red")
 
     def _step(self, cell: Cell, index: int, target: str) -> str:
         step = cell.proof[index]
