@@ -176,16 +176,18 @@ class CudaMacro(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class KernelTag(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """On which targets a kernel with an architecture tag is more than an empty body.
+    """On which targets a kernel with an architecture tag has its instructions.
 
     ``unknown`` lists targets for which that hangs on the version of the library with the tag. ``or_newer``
-    says that any newer capability will do as well.
+    says that any newer capability will do as well. ``suffix`` says that the instructions are only in code for
+    an architecture with ``a`` or ``f``: a cubin for plain ``90`` loads on sm_90 and has none of them.
     """
 
     runs: tuple[str, ...]
     source: str
     unknown: tuple[str, ...] = ()
     or_newer: bool = False
+    suffix: bool = False
 
 
 class Native(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

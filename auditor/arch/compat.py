@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from auditor.arch.targets import Target
 from auditor.errors import UserError
 
-_ARCH = re.compile(r"(?:sm_?|compute_?)?(?:(\d+)\.(\d)|(\d+)(\d))([af]?)", re.IGNORECASE)
+_ARCH = re.compile(r"(?:sm_?|compute_?)?(?:(\d{1,3})\.(\d)|(\d{1,3})(\d))([af]?)", re.IGNORECASE | re.ASCII)
 
 
 @dataclass(frozen=True)

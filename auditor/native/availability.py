@@ -279,14 +279,20 @@ def _agreed(op: _Op, options: list[Cell], machine: str) -> Cell:
     return cell
 
 
+def known_arch(text: str) -> bool:
+    """Whether this names an architecture: a build file may say anything."""
+    try:
+        parse_arch(text)
+    except UserError:
+        return False
+    return True
+
+
 def loads(built: Built, target: Target) -> bool:
     """Whether a piece of code can be used on a target."""
-    if not built.arch:
-        return True
-    try:
-        arch = parse_arch(built.arch)
-    except UserError:
+    if not built.arch or not known_arch(built.arch):
         return True  # an architecture nobody knows here: it cannot be excluded
+    arch = parse_arch(built.arch)
     return cubin_runs_on(arch, target) if built.what == "cubin" else ptx_runs_on(arch, target)
 
 
@@ -378,7 +384,7 @@ def _best(built: list[Built], target: Target) -> Built | None:
         arch = parse_arch(one.arch)
         return one.what == "cubin", arch.capability, bool(arch.suffix)
 
-    return max(built, key=rank, default=None)
+    return max((one for one in built if known_arch(one.arch)), key=rank, default=None)
 
 
 def _registered(world: World, source: NativeSource) -> list[_Op]:

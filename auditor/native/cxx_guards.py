@@ -155,22 +155,29 @@ class Guards:
         proof = end.path.steps
         states: dict[str, list[tuple[str, str, int]]] = {}
         for tag, path, line in sorted(facts.tags):
-            states.setdefault(self._tag(tag, target), []).append((tag, path, line))
+            states.setdefault(self._tag(tag, target, loaded), []).append((tag, path, line))
         steps = tuple(
-            Step(f"kernel tag {tag}: {self.program.native.tags[tag].source}", path, line)
+            Step(f"kernel tag {tag}: {self._said(tag)}", path, line)
             for tag, path, line in _first_of_each(facts.tags)
         )
         proof = (*proof, *steps)
         names = {state: " ".join(sorted({tag for tag, _p, _l in held})) for state, held in states.items()}
+        code = loaded.arch if loaded is not None else target.name
         if set(states) == {"no"}:
-            text = f"its kernels carry the tag {names['no']}, which compiles to nothing for {target.name}"
+            text = (
+                f"its kernels carry the tag {names['no']}, whose instructions are left out of code for {code}"
+            )
             return _Verdict("not-built", text, proof)
         if "unknown" in states:
             tag = names["unknown"]
             text = f"whether the tag {tag} runs on {target.name} depends on the version of its library"
+            unlisted = [one for one in tag.split() if one not in self.program.native.tags]
+            if unlisted:
+                text = f"what the tag {' '.join(unlisted)} needs is not known here"
             return _Verdict("unknown", text, proof)
         if "no" in states:
-            text = f"one way leads to the tag {names['no']}, which compiles to nothing for {target.name}"
+            tag = names["no"]
+            text = f"one way leads to the tag {tag}, whose instructions are left out of code for {code}"
             return _Verdict("unknown", text, proof)
         empty = [
             kernel for kernel in sorted(facts.kernels) if loaded is not None and self._empty(kernel, loaded)
@@ -186,18 +193,26 @@ class Guards:
             return _Verdict("unknown", where.text, (*proof, where))
         return _Verdict("runs", "", proof)
 
-    def _tag(self, tag: str, target: Target) -> str:
-        """``runs``, ``no`` or ``unknown``: what a kernel with a tag is on a target."""
-        known = self.program.native.tags[tag]
-        if target.name in known.runs:
-            return "runs"
-        if target.name in known.unknown:
+    def _said(self, tag: str) -> str:
+        known = self.program.native.tags.get(tag)
+        return "not in the profile" if known is None else known.source
+
+    def _tag(self, tag: str, target: Target, loaded: Built | None) -> str:
+        """``runs``, ``no`` or ``unknown``: what a kernel with a tag is in the code that a target loads."""
+        known = self.program.native.tags.get(tag)
+        if known is None:
             return "unknown"
+        code = None if loaded is None else parse_arch(loaded.arch)
         if known.or_newer:
             every = load_targets()
             least = min(every[name].capability for name in known.runs if name in every)
-            return "runs" if target.capability >= least else "no"
-        return "no"
+            capability = target.capability if code is None else code.capability
+            return "runs" if capability >= least else "no"
+        if known.suffix and code is not None and not code.suffix:
+            return "no"
+        if target.name in known.unknown:
+            return "unknown"
+        return "runs" if target.name in known.runs else "no"
 
     def _empty(self, kernel: Definition, loaded: Built) -> bool:
         """Whether the body of a kernel has nothing left in the code that the target loads."""
@@ -213,9 +228,9 @@ class Guards:
             first, last = source.line(kernel.open), source.line(kernel.close)
             whole = self.program.files.bare(kernel.path)
             body = ""
-            if "__CUDA_ARCH__" in whole or "_ENABLED" in whole:
+            if "__CUDA_ARCH_" in whole or "_ENABLED" in whole:
                 body = "\n".join(whole.split("\n")[first - 1 : last])
-                if "#" not in body or not ("__CUDA_ARCH__" in body or "_ENABLED" in body):
+                if "#" not in body or not ("__CUDA_ARCH_" in body or "_ENABLED" in body):
                     body = ""
             self._bodies[kernel] = body
         return self._bodies[kernel]
@@ -224,10 +239,12 @@ class Guards:
         body = self._conditional_body(kernel)
         if not body:
             return False
-        capability = parse_arch(loaded.arch).capability
-        arch = capability[0] * 100 + capability[1] * 10
         macros = Macros(
-            self.program.files, self.program.part, self.program.native, self.program.macros.cuda, arch
+            self.program.files,
+            self.program.part,
+            self.program.native,
+            self.program.macros.cuda,
+            parse_arch(loaded.arch),
         )
         prepared = prepare(body, macros.lookup(kernel.path))
         if prepared.unsure:

@@ -105,8 +105,10 @@ class CxxProgram:
         self._included: dict[str, list[str]] = {}
         self.macros.preload()
         spaces = "|".join(re.escape(text) for text in native.tag_namespaces)
-        tags = "|".join(sorted(native.tags))
-        self._tag = re.compile(rf"\b(?:{spaces})::({tags})\b") if spaces and tags else re.compile(r"(?!)")
+        # Tags of the same shape that the data do not list are found too: they are unknown, not nothing.
+        tags = "|".join(sorted({re.escape(tag.rstrip("0123456789")) for tag in native.tags}))
+        pattern = rf"\b(?:{spaces})::((?:{tags})\d+)\b" if spaces and tags else r"(?!)"
+        self._tag = re.compile(pattern)
 
     def source(self, path: str) -> Source:
         """A file, read once."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from auditor.arch import Target
+from auditor.arch import CompiledFor, Target
 from auditor.native.cxx_index import source_of
 from auditor.native.cxx_text import Lookup, Number, Prepared, prepare
 from auditor.native.model import Library, Step
@@ -80,7 +80,15 @@ class _Unit:
 
 
 class _Known(Macros):
-    """Macros of a file whose headers have been read already."""
+    """Macros of a file whose headers have been read already.
+
+    A file is read once per target, whatever suffix the builds that include it are compiled with.
+    """
+
+    def _find(self, name: str, path: str) -> str | Number | None:
+        if name.startswith("__CUDA_ARCH_") and name != "__CUDA_ARCH__":
+            return Number(None, (f"{name} depends on the suffix that is compiled for",))
+        return super()._find(name, path)
 
     def _defined(self, path: str) -> dict[str, list[tuple[str, str, int]]]:
         return {}
@@ -168,7 +176,7 @@ class JitSources:
                 Part(Library("jit", "", path), (path,), (), given[name], self.folder),
                 self.native,
                 self.cuda,
-                target.major * 100 + target.minor * 10,
+                CompiledFor(target.capability),
             )
             look = known.lookup(path)
             same = next((p for other, p in done if self._agree(asked, given, name, other)), None)

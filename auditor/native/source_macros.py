@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from fnmatch import fnmatchcase
 
+from auditor.arch import CompiledFor
 from auditor.native.cmake_values import compare_versions
 from auditor.native.cxx_text import Number
 from auditor.native.source import CUDA, Files, Part
@@ -20,10 +21,30 @@ _ABSENT = re.compile(
 _INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
-class Macros:
-    """The macros of one library. ``arch`` is the value of ``__CUDA_ARCH__`` in code for the device."""
+def device_macros(code: CompiledFor, cuda: str) -> dict[str, str]:
+    """What nvcc defines in code for the device (CUDA Programming Guide, "Compute Capabilities").
 
-    def __init__(self, files: Files, part: Part, native: Native, cuda: str, arch: int | None = None) -> None:
+    The macros with SPECIFIC came with 12.9; ``__CUDA_ARCH_FEAT_SM90_ALL`` and the like are older.
+    """
+    number = code.capability[0] * 100 + code.capability[1] * 10
+    out = {"__CUDA_ARCH__": str(number)}
+    order = compare_versions(cuda, "12.9")
+    recent = order is None or order >= 0
+    if code.suffix == "a":
+        out[f"__CUDA_ARCH_FEAT_SM{number // 10}_ALL"] = "1"
+        if recent:
+            out["__CUDA_ARCH_SPECIFIC__"] = str(number)
+    if code.suffix and recent:
+        out["__CUDA_ARCH_FAMILY_SPECIFIC__"] = str(number)
+    return out
+
+
+class Macros:
+    """The macros of one library. ``arch``: what is compiled for, in code for the device; None on the host."""
+
+    def __init__(
+        self, files: Files, part: Part, native: Native, cuda: str, arch: CompiledFor | None = None
+    ) -> None:
         self.files = files
         self.part = part
         self.native = native
@@ -42,8 +63,8 @@ class Macros:
     def _find(self, name: str, path: str) -> str | Number | None:
         if name in self.part.macros:
             return self.part.macros[name]
-        if name == "__CUDA_ARCH__":
-            return None if self.arch is None else str(self.arch)
+        if name.startswith("__CUDA_ARCH_"):
+            return None if self.arch is None else device_macros(self.arch, self.cuda).get(name)
         if name in ("__CUDACC__", "__NVCC__"):
             return "1" if path.endswith(CUDA) else None
         known = self.native.macros.get(name)
