@@ -44,7 +44,7 @@ class _Kept(msgspec.Struct):
 
 def outcome_of(key: str, tree: SourceTree, blobs: Blobs, work: Work) -> Outcome:
     """What ``work`` gives for ``tree``, from the cache where that is sure. ``key`` names the patch."""
-    name = hashlib.sha256(f"{_tool()} {key}".encode()).hexdigest()
+    name = hashlib.sha256(f"{tool_digest()} {key}".encode()).hexdigest()
     entries = _stored(name)
     for entry in entries:
         if _same(entry, tree, blobs):
@@ -78,7 +78,7 @@ def outcome_of(key: str, tree: SourceTree, blobs: Blobs, work: Work) -> Outcome:
 
 
 @lru_cache(maxsize=1)
-def _tool() -> str:
+def tool_digest() -> str:
     """A digest of the code that decides."""
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import msgspec
+
 from auditor.patching.delta import ranges_of
 from auditor.patching.plan import Plan
 from auditor.patching.symbols import (
@@ -27,6 +29,8 @@ from auditor.patching.symbols import (
     unresolved,
     users_of,
 )
+from auditor.trees.cache import cached_bytes, store_bytes
+from auditor.trees.names import blob_id
 
 Level = Literal["bytes", "compiles", "names", "symbols", "audit", "kernels"]
 _MARKER = re.compile(rb"(?m)^(?:<{7}|>{7})(?: |\r?$)")
@@ -82,24 +86,8 @@ _MARKS = {"ok": "✓", "failed": "✗", "not run": "·"}
 def verify_plan(plan: Plan, *, audit: bool = True) -> Checks:
     """Hold a plan's result against its base, level by level. ``audit`` runs both through the audit where a
     patch states what must be true afterwards."""
-    was = gc.isenabled()
-    gc.disable()  # tables of scopes are many small objects without cycles
-    try:
-        return _verified(plan, audit)
-    finally:
-        if was:
-            gc.enable()
-
-
-def _verified(plan: Plan, audit: bool) -> Checks:
-    base = plan.tree.blobs()
-    files = {path: data for path, data in plan.files.items()}
-    before = {path: plan.tree.read(path) for path in files if path in base}
-    checks = [_compiles(files, before)]
-    if checks[0].status == "ok":
-        touched = _touched(files, before)
-        checks.append(_names(plan, touched))
-        checks.append(_symbols(plan, touched))
+    static = _kept(plan)
+    checks = list(static.checks[:-1])
     stated = any(entry.patch.header.verify for entry in plan.entries)
     if audit and checks[-1].status == "ok" and stated:
         from auditor.patching.postconditions import audit_check
@@ -108,6 +96,46 @@ def _verified(plan: Plan, audit: bool) -> Checks:
     else:
         why = "no patch states what must be true" if not stated else "left out" if not audit else "the above"
         checks.append(Check("audit", "not run", f"postconditions per target: {why}"))
+    checks.append(static.checks[-1])
+    return Checks(tuple(checks), static.notes)
+
+
+def _kept(plan: Plan) -> Checks:
+    """The levels that need the text alone, from the cache where this very result was looked at before."""
+    import hashlib
+
+    from auditor.patching.outcomes import tool_digest
+
+    after = [(path, "" if data is None else blob_id(data)) for path, data in sorted(plan.files.items())]
+    words = [tool_digest(), plan.tree.info().content_id, repr(after)]
+    words += [f"{entry.sha256} {entry.resolved.after if entry.resolved else ''}" for entry in plan.entries]
+    key = hashlib.sha256("\n".join(words).encode()).hexdigest()
+    stored = cached_bytes("patch-checks", key)
+    if stored is not None:
+        try:
+            return msgspec.json.decode(stored, type=Checks)
+        except msgspec.DecodeError:
+            pass
+    was = gc.isenabled()
+    gc.disable()  # tables of scopes are many small objects without cycles
+    try:
+        found = _static(plan)
+    finally:
+        if was:
+            gc.enable()
+    store_bytes("patch-checks", key, msgspec.json.encode(found))
+    return found
+
+
+def _static(plan: Plan) -> Checks:
+    base = plan.tree.blobs()
+    files = plan.files
+    before = {path: plan.tree.read(path) for path in files if path in base}
+    checks = [_compiles(files, before)]
+    if checks[0].status == "ok":
+        touched = _touched(files, before)
+        checks.append(_names(plan, touched))
+        checks.append(_symbols(plan, touched))
     checks.append(_kernels(files))
     return Checks(tuple(checks), tuple(_shims(plan, before)))
 
