@@ -46,9 +46,12 @@ _MOST = 100 << 20
 )
 @click.option("--base", cls=Option, metavar="REV", help="The commit that the patch was made on")
 @click.option("--tip", cls=Option, metavar="REV", help="The commit that the tree stands at")
+@click.option("--project", default="sglang", show_default=True, cls=Option, help="The project's profile")
 @click.option("--dry-run", is_flag=True, cls=Option, help="Say what would be done; change nothing")
 @click.option("-q", "--quiet", is_flag=True, cls=Option, help="Say nothing but errors")
-def port(patch: str, root: str, base: str | None, tip: str | None, dry_run: bool, quiet: bool) -> int:
+def port(
+    patch: str, root: str, base: str | None, tip: str | None, project: str, dry_run: bool, quiet: bool
+) -> int:
     """Does this diff fit that tree, and where? Carry it there.
 
     Exit codes: 0 done, 3 not done and the tree untouched, 10 nothing to do because the tree has it, 11 done
@@ -59,6 +62,12 @@ def port(patch: str, root: str, base: str | None, tip: str | None, dry_run: bool
 
     changes = parse_patch(_read(patch), os.path.basename(patch), allow=OPT_IN)
     tree, repo = _open(root)
+    left: list[str] = []
+    if repo is None:  # an unpacked wheel spells paths in its own way, and has no tests
+        from auditor.patching.mapping import PathMap
+        from auditor.profile import load_profile
+
+        changes, _, left = PathMap(load_profile(project), tree.blobs()).change_set(changes)
     history = None
     if base is not None and repo is not None:
         from auditor.patching.porthistory import History
@@ -73,6 +82,8 @@ def port(patch: str, root: str, base: str | None, tip: str | None, dry_run: bool
         )
     if not quiet:
         click.echo(_text(outcome, dry_run), nl=False)
+        for path in left:
+            click.echo(f"  . {path}: not part of this tree, left out")
     if outcome.status == "conflict":
         return EXIT_CONFLICT
     return {"upstream": EXIT_UPSTREAM, "look": EXIT_LOOK}.get(outcome.status, EXIT_OK)
