@@ -108,15 +108,18 @@ class TreeMerge:
 
     def _elsewhere(self, statement: Statement) -> Statement | None:
         """The same statement at another depth of the same function, if there is only one on both sides."""
+        there = self._copies(statement)
+        return there[0] if len(there) == 1 else None
+
+    def _copies(self, statement: Statement) -> list[Statement]:
+        """The same statement anywhere in the same function of ours, if the base has it once in there."""
         scope = statement.scope()
         if scope is None or scope.kind == "ClassDef" or len(statement.norm) < 4:
-            return None
+            return []
         home = self.mate(scope)
-        if home is None:
-            return None
-        mine = [s for s in scope.walk() if s.norm == statement.norm]
-        there = [s for s in home.walk() if s.norm == statement.norm]
-        return there[0] if len(mine) == 1 and len(there) == 1 else None
+        if home is None or sum(s.norm == statement.norm for s in scope.walk()) != 1:
+            return []
+        return [s for s in home.walk() if s.norm == statement.norm]
 
     def _moved_about(self, statement: Statement, change: Change) -> str:
         """Why a statement that theirs removes and ours does not have here may not just be left away."""
@@ -374,10 +377,16 @@ class TreeMerge:
 
     def _place(self, sibling: Statement, mates: dict[int, Statement], arm: Arm) -> int | None:
         """Where in ``arm`` of ours a statement of the base stands, or the one that it was put into."""
-        o = mates.get(id(sibling)) or self._elsewhere(sibling)
-        while o is not None and o.arm is not arm:
-            o = o.parent
-        return None if o is None else next(at for at, s in enumerate(arm.children) if s is o)
+        mate = mates.get(id(sibling))
+        found = [mate] if mate is not None else self._copies(sibling)
+        places: set[int] = set()
+        for o in found:
+            at: Statement | None = o
+            while at is not None and at.arm is not arm:
+                at = at.parent
+            if at is not None:
+                places.add(next(k for k, s in enumerate(arm.children) if s is at))
+        return places.pop() if len(places) == 1 else None
 
     def _insert_elsewhere(self, change: Change) -> Settled:
         """The block is gone; its neighbours may stand at another depth of the same function."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from weakref import WeakKeyDictionary, ref
 
 from auditor.patching.portlines import split_lines
 from auditor.patching.statements import Source, Statement
-from auditor.trees.base import SourceTree
+from auditor.trees.base import SourceTree, TreeInfo
 
 #: A file with less in common is another file; git's own figure for a rename.
 SAME_FILE = 0.5
@@ -60,7 +61,15 @@ class Finder:
         return self._best(base, first) or self._best(base, new)
 
     def _best(self, base: bytes, paths: list[str]) -> str | None:
-        scored = sorted(((likeness(base, data), p) for p, data in self._read(paths)), reverse=True)
+        lines = sorted(set(split_lines(base)), key=lambda line: (-len(line), line))
+        telling = lines[:: max(1, len(lines) // 12)][:12]
+        near = [
+            (p, data)
+            for p, data in self._read(paths)
+            if len(data) <= 2 * len(base) <= 4 * len(data)
+            and 4 * sum(line in data for line in telling) >= len(telling)
+        ]
+        scored = sorted(((likeness(base, data), p) for p, data in near), reverse=True)
         scored = [entry for entry in scored if entry[0] >= SAME_FILE]
         if not scored:
             return None
@@ -113,6 +122,44 @@ class Finder:
         if not found or (len(found) > 1 and found[0][0] - found[1][0] < _MARGIN):
             return None
         return found[0][1], found[0][2]
+
+
+_FINDERS: WeakKeyDictionary[SourceTree, Finder] = WeakKeyDictionary()
+
+
+def finder_of(tree: SourceTree) -> Finder:
+    """The finder of a tree, the same one as long as the tree lives."""
+    found = _FINDERS.get(tree)
+    if found is None:
+        found = _FINDERS[tree] = Finder(_Weak(tree))
+    return found
+
+
+class _Weak:
+    """A tree that does not keep itself alive through what is remembered of it."""
+
+    def __init__(self, tree: SourceTree) -> None:
+        self._tree = ref(tree)
+
+    def _alive(self) -> SourceTree:
+        tree = self._tree()
+        assert tree is not None
+        return tree
+
+    def info(self) -> TreeInfo:
+        return self._alive().info()
+
+    def blobs(self) -> Mapping[str, str]:
+        return self._alive().blobs()
+
+    def read(self, path: str) -> bytes:
+        return self._alive().read(path)
+
+    def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        return self._alive().read_many(paths)
+
+    def local_path(self, path: str) -> str | None:
+        return self._alive().local_path(path)
 
 
 def _nearest(path: str, paths: list[str]) -> str | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status
-from auditor.patching.moved import Finder
+from auditor.patching.moved import finder_of
 from auditor.patching.portfile import merge_file
 from auditor.patching.porthistory import History
 from auditor.patching.porthunks import apply_hunks, reverse
@@ -110,7 +110,7 @@ class _Port:
         self.blobs = blobs
         self.renames = renames
         self.paths = tree.blobs()
-        self.finder = Finder(tree)
+        self.finder = finder_of(tree)
 
     def change(self, change: FileChange) -> FilePort:
         """Carry one file's change."""

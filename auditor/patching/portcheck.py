@@ -61,6 +61,11 @@ def names_of(data: bytes) -> Names | None:
     return Names(frozenset(bound), frozenset(loaded - bound - _BUILTINS), stars)
 
 
+def parses(data: bytes) -> bool:
+    """Whether a file is Python to read."""
+    return _tree(data) is not None
+
+
 @lru_cache(maxsize=64)
 def compiles(data: bytes) -> bool:
     """Whether a file is Python that a compiler takes: repeated keywords and misplaced ``return`` included.

@@ -6,12 +6,12 @@ at a time; everything else stays the line merge.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from auditor.patching.mergechanges import Change, Changes
 from auditor.patching.mergetokens import Splice
 from auditor.patching.mergetree import Settled, TreeMerge
-from auditor.patching.portcheck import compiles, doubled_definitions, lost_names
+from auditor.patching.portcheck import compiles, doubled_definitions, lost_names, parses
 from auditor.patching.portcount import unaccounted
 from auditor.patching.porthunks import Applied, find
 from auditor.patching.portlines import Group, matching, merge, result, split_lines
@@ -44,7 +44,7 @@ def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> F
         or _doubled(g, base_lines, our_lines, their_lines)
     ]
     if by_line is not None and not doubtful:
-        wrong = _broken(by_line.data, ours, theirs)
+        wrong = _broken(by_line.data, ours, theirs, parses)
         if not wrong:
             return by_line
         doubtful = touched
@@ -53,7 +53,7 @@ def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> F
         return by_line or _refused(ours, touched, applied)
     if done.conflicts:
         return done
-    wrong = _broken(done.data, ours, theirs) or _unnamed(done.data, ours, theirs)
+    wrong = _broken(done.data, ours, theirs, compiles) or _unnamed(done.data, ours, theirs)
     return _all(done, "conflict", wrong, ours) if wrong else done
 
 
@@ -102,9 +102,9 @@ def _in_effect(
     return [Group("same", g.base, g.ours, g.theirs) if g in asked and there(g) else g for g in groups]
 
 
-def _broken(data: bytes, ours: bytes, theirs: bytes) -> str:
+def _broken(data: bytes, ours: bytes, theirs: bytes, valid: Callable[[bytes], bool]) -> str:
     """Why a merged file is not one that either side would have written; "" if it can be."""
-    if not compiles(data) and compiles(ours) and compiles(theirs):
+    if not valid(data) and valid(ours) and valid(theirs):
         return "what comes out is not valid Python"
     twice = doubled_definitions(data, ours, theirs)
     return f"`{twice[0]}` would be defined twice" if twice else ""
