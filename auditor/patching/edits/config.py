@@ -97,7 +97,7 @@ class _Json:
             raise self.fail()
         self.at = match.end()
         try:
-            return Value(start, self.at, json.loads(match[0]))
+            return Value(start, self.at, json.loads(match[0].encode("latin-1").decode()))
         except ValueError:
             raise self.fail() from None
 
@@ -139,24 +139,7 @@ def _read_json(data: bytes, path: str) -> Value:
         json.loads(data)
     except (ValueError, RecursionError):
         raise Miss("P073", f"{path} is not JSON") from None
-    root = reader.value()
-    _decoded(root)
-    return root
-
-
-def _decoded(value: Value) -> None:
-    """Text read byte by byte as the characters it is."""
-    if isinstance(value.data, str):
-        value.data = value.data.encode("latin-1", "surrogatepass").decode("utf-8", "replace")
-    for item in (*value.items, *value.keys.values()):
-        _decoded(item)
-    if isinstance(value.data, list):
-        value.data = [item.data for item in value.items]
-    elif isinstance(value.data, dict):
-        value.keys = {
-            key.encode("latin-1", "replace").decode("utf-8", "replace"): v for key, v in value.keys.items()
-        }
-        value.data = {key: item.data for key, item in value.keys.items()}
+    return reader.value()
 
 
 _TOML_LINE = re.compile(r"[ \t]*(?:(\[\[?)([^\]\n]+)\]\]?|([A-Za-z0-9_.\"'-][^=\n#]*?)[ \t]*=[ \t]*)")

@@ -86,11 +86,12 @@ def _closed(data: bytes, start: int, stop: int) -> int:
 def _opened(data: bytes, start: int, stop: int) -> int:
     """The first byte of an item with the brackets around it; the item itself begins at ``stop``."""
     at = stop
-    while at > start:
-        before = data[start:at].rstrip()
-        if not before.endswith(b"(") or len(before) == 0:
-            break
-        at = start + len(before) - 1
+    for token in _TOKEN.finditer(data, start, stop):
+        if token[0] == b",":
+            at = stop
+        elif not token[0].startswith(b"#") and at == stop:
+            found = token[0].find(b"(")
+            at = token.start() + found if found >= 0 else stop
     return at
 
 

@@ -246,16 +246,24 @@ def _members(source: PySource, node: ast.expr, edit: model.AddMember) -> list[Sp
     if not new:
         return []
     start, end = source.span(node)
-    bare = isinstance(node, ast.Tuple) and not source.text(node).startswith(b"(")
-    if isinstance(node, ast.Tuple) and not bare and node.elts:
-        # `(a, b), c`: the first bracket is that of the first item
-        bare = source.span(node.elts[0])[0] == start
+    bare = isinstance(node, ast.Tuple) and not _bracketed(source.text(node))
     opening, close = (start, end) if bare else (start + 1, end - 1)
     spans = [source.span(item) for item in node.elts]
     out = [each.strip().encode() for each in new]
     if isinstance(node, ast.Tuple) and not spans and len(new) == 1:
         out[0] += b","
     return insert_item(source, opening, close, spans, _index(source, node.elts, edit), out)
+
+
+def _bracketed(text: bytes) -> bool:
+    """Whether the first and the last byte of a tuple are its brackets, and not those of its items."""
+    if not (text.startswith(b"(") and text.endswith(b")")):
+        return False
+    try:
+        ast.parse(b"(" + text[1:-1] + b"\n)", mode="eval")
+    except SyntaxError:
+        return False
+    return True
 
 
 def _dict_member(source: PySource, node: ast.Dict, edit: model.AddMember) -> list[Splice]:
