@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from auditor.patching.edits.miss import Miss
+from auditor.patching.edits.miss import Miss, NotHere
 from auditor.patching.edits.source import PySource, read_source
 from auditor.patching.mapping import PathMap
 from auditor.patching.symbols import Module, module_of, read_module
@@ -52,7 +52,7 @@ class Tree:
     profile: Profile
     files: dict[str, bytes | None] = field(default_factory=dict)
     #: What was looked for already: place as named -> file, symbol, how it was found.
-    found: dict[str, tuple[str, tuple[str, ...], str]] = field(default_factory=dict)
+    found: dict[str, tuple[str, tuple[str, ...], str, bool]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.map = PathMap(self.profile, self.base.blobs())
@@ -83,7 +83,7 @@ class Tree:
         """A path of a patch in this tree. ``Miss`` P070 where an installed copy has none of the kind."""
         found = self.map.path(path)
         if found is None:
-            raise Miss("P070", f"{path} is not part of an installed copy")
+            raise NotHere("P070", f"{path} is not part of an installed copy")
         return found
 
     def module_path(self, module: tuple[str, ...]) -> str | None:
@@ -119,14 +119,29 @@ def resolve(tree: Tree, where: str) -> Place:
     """The place that ``in`` names. ``Miss`` P070, P076."""
     known = tree.found.get(where)
     if known is not None and tree.has(known[0]):
-        path, parts, moved = known
+        path, parts, moved, sure = known
         source = read_source(tree.read(path), path)
         nodes: list[ast.AST] = source.named(parts) if parts else [source.tree]
         if nodes:
-            return Place(source, parts, nodes, moved)
+            return Place(source, parts, nodes, moved, sure)
     place = _resolved(tree, where)
-    tree.found[where] = (place.path, place.parts, place.moved)
+    tree.found[where] = (place.path, place.parts, place.moved, place.sure)
     return place
+
+
+def resolve_name(tree: Tree, where: str, name: str) -> Place:
+    """The body that assigns a name; ``where`` may also be a module that passes the name on."""
+    path = "/" in where or where.endswith(".py")
+    asked = f"{where}{'.' if not path or ':' in where else ':'}{name}"
+    try:
+        place = resolve(tree, asked)
+    except NotHere:
+        raise
+    except Miss:
+        return resolve(tree, where)  # which says what is there
+    around = place.parts[:-1]
+    nodes: list[ast.AST] = place.source.named(around) if around else [place.source.tree]
+    return Place(place.source, around, nodes, place.moved, place.sure)
 
 
 def _resolved(tree: Tree, where: str) -> Place:
@@ -217,8 +232,14 @@ def _missed(tree: Tree, path: str, source: PySource, parts: tuple[str, ...], whe
     near = difflib.get_close_matches(".".join(parts), own, n=3, cutoff=0.5)
     near += [n for n in own if n.rpartition(".")[2] == parts[-1] and n not in near][:3]
     nearest = [f"{path}:{name}" for name in near]
-    elsewhere = _definers(tree, parts[-1])
-    nearest += [p for p in elsewhere if p != path][: 3 - len(nearest)]
+    others = _definers(tree, parts[-1])
+    if len(parts) > 1 and len(others) == 1:
+        alone = read_source(tree.read(others[0]), others[0])
+        same = [name for name, node in alone.definitions() if name[-1] == parts[-1] and is_scope(node)]
+        if len(same) == 1:
+            note = f"{path} has no {'.'.join(parts)}: the only {parts[-1]} of the package"
+            return Place(alone, same[0], alone.named(same[0]), note, sure=False)
+    nearest += [p for p in others if p != path][: 3 - len(nearest)]
     raise Miss("P070", f"symbol {'.'.join(parts)} is not in {path}", nearest)
 
 
@@ -285,6 +306,11 @@ def _search(tree: Tree, parts: tuple[str, ...], path: str) -> Place | None:
         found = same
         found[0].moved = "the only definition in a file of that name"
     return found[0] if found else None
+
+
+def is_scope(node: ast.AST) -> bool:
+    """Whether a node is a function or a class."""
+    return isinstance(node, _SCOPES)
 
 
 @dataclass(frozen=True)

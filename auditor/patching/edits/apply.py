@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.patching.edits import conditions, model, statements, texts, values
-from auditor.patching.edits.anchors import Place, Tree, elsewhere, resolve
+from auditor.patching.edits.anchors import Place, Tree, elsewhere, resolve, resolve_name
 from auditor.patching.edits.expand import expanded
-from auditor.patching.edits.miss import Miss
+from auditor.patching.edits.miss import Miss, NotHere
 from auditor.patching.edits.source import Splice, read_source, splice
 from auditor.patching.model import HunkResult, Outcome, Status
 from auditor.patching.portcheck import compiles
@@ -54,6 +54,8 @@ class _Work:
         named = named_by(edit)
         try:
             result = self._made(index, edit, named)
+        except NotHere as left:
+            result = HunkResult(_path_of(named), index, "skipped", "", note=left.fact)
         except Miss as miss:
             result = HunkResult(_path_of(named), index, "conflict", "", note=miss.note())
         self.results.append(result)
@@ -71,7 +73,10 @@ class _Work:
 
     def _python(self, index: int, edit: model.Strict, named: str) -> HunkResult:
         handler = _PYTHON[type(edit)]
-        place = resolve(self.tree, named)
+        if isinstance(edit, (model.SetConstant, model.AddMember)) and edit.name.isidentifier():
+            place = resolve_name(self.tree, named, edit.name)
+        else:
+            place = resolve(self.tree, named)
         try:
             splices = handler(place, edit)
             data = _spliced(place, splices) if splices else b""
@@ -82,7 +87,7 @@ class _Work:
                 others = elsewhere(self.tree, miss.pattern, place.path)
                 miss.nearest += tuple(f"in {other}" for other in others)
             return HunkResult(place.path, index, "conflict", "", symbol=place.symbol, note=miss.note())
-        status: Status = "moved" if place.moved else "clean"
+        status: Status = "clean" if not place.moved else "moved" if place.sure else "look"
         asked = _path_of(named)
         base = HunkResult(
             asked if place.moved else place.path,
@@ -112,7 +117,8 @@ class _Work:
         if config.change(new, path, edit):
             raise Miss("P072", "made twice, the edit would change the file twice")
         config.check(new, path)
-        self._put(path, new, "")
+        added = "\n".join(each.text.decode("utf-8", "replace") for each in splices)
+        self._put(path, new, added)
         return HunkResult(
             path, index, "clean", "exact text", line=data.count(b"\n", 0, min(splices).start) + 1
         )
@@ -141,8 +147,6 @@ def _spliced(place: Place, splices: Sequence[Splice]) -> bytes:
 def _check_again(handler: Callable[..., list[Splice]], place: Place, data: bytes, edit: model.Strict) -> None:
     """The result parses, and the edit finds itself done there."""
     source = read_source(data, place.path)
-    if not compiles(data):
-        raise Miss("P073", f"{place.path} would not compile")
     nodes: list[ast.AST] = source.named(place.parts) if place.parts else [source.tree]
     try:
         again = handler(Place(source, place.parts, nodes), edit)
@@ -179,9 +183,11 @@ def apply(
     _check_names(work, tree, profile, imports=only is None)
     if len(edits) > 1 and work.touched and all(r.status != "conflict" for r in work.results):
         _check_done(work, edits, only)
-    words = {result.status for result in work.results if result.proof != _IMPORTED}
-    words = words or {"upstream"}
+    words = {result.status for result in work.results if result.proof != _IMPORTED} or {"upstream"}
     status: Status
+    if words == {"skipped"}:
+        return Outcome("skipped", tuple(work.results), note="an installed copy has none of its files")
+    words.discard("skipped")
     if "conflict" in words:
         status = "conflict"
     elif words <= {"upstream"}:
@@ -206,7 +212,7 @@ def _check_done(work: _Work, edits: Sequence[model.Edit], only: str | None) -> N
             if only is None or concerns(part, only):
                 again.edit(index, part)
     for at, result in enumerate(again.results):
-        if result.status != "upstream":
+        if result.status not in ("upstream", "skipped"):
             note = "P072: after later edits of the patch this one does not find itself done"
             note += f" ({result.note})" if result.note else ""
             work.results[at] = replace(work.results[at], status="conflict", proof="", note=note)
@@ -236,10 +242,14 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 
 def _check_names(work: _Work, tree: SourceTree, profile: Profile, *, imports: bool) -> None:
     """Names that edits brought in lead somewhere; a conflict at the edit's file where one does not."""
-    now: SourceTree = OverlayTree(tree, work.tree.files) if imports and work.tree.files else tree
+    changes = {path: work.tree.files[path] for path in work.touched if _differs(work, tree, path)}
+    now: SourceTree = OverlayTree(tree, changes) if imports and changes else tree
     for path, code in sorted(work.added.items()):
         data = work.tree.files.get(path)
         if data is None:
+            continue
+        if not compiles(data):
+            _refuse(work, path, "", f"P073: {path} would not compile")
             continue
         words = set(_WORD.findall("\n".join(text for _, text in code)))
         before = tree.read(path) if path in tree.blobs() else b""
@@ -252,7 +262,7 @@ def _check_names(work: _Work, tree: SourceTree, profile: Profile, *, imports: bo
         for name in sorted(missing):
             if not _from_star(work, path, name):
                 _refuse(work, path, name, f"P074: {name} is not defined in {path}; add-import brings it in")
-        if imports:
+        if imports and "import" in words:
             for item, why in _new_imports(before, data, path, now, profile, words):
                 _refuse(
                     work,
@@ -262,13 +272,17 @@ def _check_names(work: _Work, tree: SourceTree, profile: Profile, *, imports: bo
                 )
 
 
-def _from_star(work: _Work, path: str, name: str) -> bool:
+def _from_star(work: _Work, path: str, name: str, depth: int = 3) -> bool:
+    """Whether a name may come from an ``import *``; of modules outside of the tree nobody can tell."""
     module = work.tree.imports(path)
     for star in module.stars if module else ():
         found = work.tree.module_path(tuple(star.split(".")))
         if found is None:
-            return True  # outside of the tree: nobody can tell
-        if re.search(rb"\b" + name.encode() + rb"\b", work.tree.read(found)):
+            return True
+        inner = work.tree.imports(found)
+        if inner is None or name in inner.symbols or any(item.name == name for item in inner.imports):
+            return True
+        if depth and found != path and _from_star(work, found, name, depth - 1):
             return True
     return False
 

@@ -23,3 +23,7 @@ class Miss(Exception):
         """The whole in one line."""
         tail = f"; nearest: {', '.join(self.nearest)}" if self.nearest else ""
         return f"{self.code}: {self.fact}{tail}"
+
+
+class NotHere(Miss):
+    """An edit of a file that an installed copy does not have; it is left out."""
