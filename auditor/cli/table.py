@@ -103,6 +103,7 @@ PATCH_CODE = {
     "apply": "auditor.cli.patches_apply:apply",
     "diff": "auditor.cli.patches_diff:diff",
     "doctor": "auditor.cli.patches_doctor:doctor",
+    "explain": "auditor.cli.patches_explain:explain",
     "export": "auditor.cli.patches_export:export",
     "import": "auditor.cli.patches_import:import_",
     "lint": "auditor.cli.patches_lint:lint",
