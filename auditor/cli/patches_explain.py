@@ -91,7 +91,20 @@ def since_of(entry: Planned, tree: Any, repo: Any, sources: Any, profile: Any) -
     from auditor.patching.since import since
 
     root = Names(profile, tree.blobs()).repository("")
-    return since(entry.changes, entry.outcome, tree, repo, blobs=sources.blob, root=root)
+    below = [f"{each}/" for each in profile.roots.repository if each]
+    names = [name for name in profile.markers if name.endswith("version.py")]
+    names += [
+        name for name in (profile.start.metadata if profile.start is not None else ()) if "*" not in name
+    ]
+    return since(
+        entry.changes,
+        entry.outcome,
+        tree,
+        repo,
+        blobs=sources.blob,
+        root=root,
+        version_files=[top + name for top in below for name in names],
+    )
 
 
 def _say(text: str) -> None:
@@ -124,6 +137,7 @@ def _page(
     if since is not None:
         lines.append(f"{since.text()}")
         lines.append(f"          {since.date} {since.subject}")
+        lines += [f"          first release unknown: {since.why}"] if since.why else []
     elif status != "conflict":
         note = remark(entry)
         lines += [f"note      {note}"] if note else []
@@ -153,9 +167,11 @@ def _story(story: HunkStory, color: bool, full: bool) -> list[str]:
         entry = culprit.entry
         lines.append(f"  culprit   {entry.oid[:9]} {entry.date} {entry.subject}")
         lines.append("            the hunk goes on the commit before it, and not with it")
+        lines += [f"            {story.why}: so on the main line, at least"] if story.why else []
         if culprit.moved:
             lines.append(f"            it moved the file to {culprit.moved}")
-        some = culprit.files if full else culprit.files[:4]
+        files = sorted(culprit.files, key=lambda each: story.path not in each)
+        some = files if full else files[:4]
         shown = ", ".join(f"{kind} {old if old == new else f'{old} → {new}'}" for kind, old, new in some)
         more = len(culprit.files) - len(some)
         lines.append(f"  touched   {shown}{f' and {more} more' if more else ''}")

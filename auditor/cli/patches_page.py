@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from auditor.patching.model import GLYPHS, HunkResult, Outcome
@@ -29,15 +29,18 @@ def counted(counts: dict[str, int], what: str = "patch") -> str:
     return f"{total} {plural}" + (f": {parts}" if parts else "")
 
 
-def table(entries: Iterable[Planned], color: bool, *, indent: str = "") -> list[str]:
-    """One line a patch; below a patch that needs a person, its hunks."""
+def table(
+    entries: Iterable[Planned], color: bool, *, indent: str = "", remarks: Mapping[str, str] | None = None
+) -> list[str]:
+    """One line a patch; below a patch that needs a person, its hunks. ``remarks`` replace the half line."""
     rows = list(entries)
     width = min(40, max((len(entry.name) for entry in rows), default=0))
     out = []
     for entry in rows:
         status = entry.outcome.status
         head = f"{GLYPHS[status]} {entry.name:<{width}}  {status:<9}"
-        line = f"{indent}{painted(head, status, color)}  {remark(entry)}".rstrip()
+        told = (remarks or {}).get(entry.name) or remark(entry)
+        line = f"{indent}{painted(head, status, color)}  {told}".rstrip()
         out.append(line)
         if status in ("conflict", "look"):
             out += [f"{indent}    {text}" for text in hunk_lines(entry.outcome, only=(status,))]

@@ -23,6 +23,7 @@ from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK
 if TYPE_CHECKING:
     from auditor.patching.patchset import Patchset
     from auditor.patching.plan import Plan
+    from auditor.patching.since import Since
     from auditor.patching.write.target import Target
     from auditor.profile import Profile
 
@@ -72,12 +73,18 @@ def status(
     else:
         tree = base_tree(onto, clone, profile)
     plan = _planned(found, profile, tree, clone)
+    since = _since(plan, clone)
     if form == "json":
+        from auditor.cli.patches_explain import since_json
         from auditor.cli.patches_page import envelope, plan_json
 
-        _out(envelope("status", **plan_json(plan)))
+        facts = plan_json(plan)
+        for row in facts["patches"]:
+            if row["name"] in since:
+                row["since"] = since_json(since[row["name"]])
+        _out(envelope("status", **facts))
     else:
-        _out(_page(plan, colored, quiet).encode())
+        _out(_page(plan, colored, quiet, since, onto).encode())
     return EXIT_CONFLICT if plan.failed else EXIT_OK
 
 
@@ -89,17 +96,36 @@ def _planned(patchset: Patchset, profile: Profile, tree: Any, clone: str | None)
     return plan(patchset, tree, profile, sources=sources, stop=False, judge=judge_for(profile))
 
 
-def _page(plan: Plan, color: bool, quiet: bool) -> str:
+def _since(plan: Plan, clone: str | None) -> dict[str, Since]:
+    """Patch -> since when the tree has it, where a clone tells."""
+    if not any(entry.outcome.status == "upstream" for entry in plan.entries):
+        return {}
+    from auditor.cli.patches_explain import since_of
+    from auditor.cli.patches_target import clones
+
+    tree = plan.tree
+    repo = getattr(tree, "repo", None) or next(iter(clones(clone, plan.profile)), None)
+    sources = sources_for(tree, clone, plan.profile)
+    sources.stack(plan.patchset)
+    found = {entry.name: since_of(entry, tree, repo, sources, plan.profile) for entry in plan.entries}
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def _page(plan: Plan, color: bool, quiet: bool, since: dict[str, Since], onto: str | None) -> str:
     from auditor.cli.patches_page import counted, legend, table
 
     lines = []
     if not quiet:
         head = f"{plan.patchset.name} on {plan.profile.name} {shown_tree(plan.tree)}"
         lines.append(f"{head}      {counted(plan.counts())}")
-    lines += table(plan.entries, color)
+    lines += table(plan.entries, color, remarks={name: each.text() for name, each in since.items()})
     if not quiet:
         lines.append(legend(entry.outcome.status for entry in plan.entries))
-        lines += [f"next: patches explain {plan.patchset.name} {entry.name}" for entry in plan.failed[:1]]
+        whys = sorted({each.why for each in since.values() if each.why})
+        lines += [f"note: first releases are not known for some: {why}" for why in whys]
+        base = f" --onto {onto}" if onto is not None else ""
+        name = plan.patchset.name
+        lines += [f"next: patches explain {name} {entry.name}{base}" for entry in plan.failed[:1]]
     return "\n".join(lines) + "\n"
 
 

@@ -46,7 +46,7 @@ class HunkStory:
     patch: Lines
     upstream: Lines  # what became of the same lines on the tree
     culprit: Culprit | None = None
-    why: str = ""  # why no culprit is named
+    why: str = ""  # why no culprit is named, or what is not sure about it
     also: tuple[LogEntry, ...] = ()  # other commits that changed these lines, oldest first
     near: tuple[str, ...] = ()  # places on the tree that it could be meant for
 
@@ -81,12 +81,12 @@ class _Work:
         self.map = PathMap(plan.profile, below)
         self.names = Names(plan.profile, below)
         self.tip = tip_of(plan.tree, repo) if repo is not None else ""
-        self.before: list[ChangeSet] = []  # the patches before it, which it may stand on
+        self.before: list[tuple[str, ChangeSet]] = []  # the patches before it, which it may stand on
         for other in plan.entries:
             if other.name == entry.name:
                 break
             if other.changes is not None and other.outcome.status in ("clean", "moved", "partly", "look"):
-                self.before.append(other.changes)
+                self.before.append((other.name, other.changes))
         self._lines: dict[str, Line] = {}
 
     def story(self, hunk: HunkResult) -> HunkStory:
@@ -144,13 +144,15 @@ class _Work:
         self, repo: GitRepo, change: FileChange, part: FileChange, base: bytes | None, place: str | None
     ) -> tuple[Culprit | None, str, tuple[LogEntry, ...]]:
         line = self._line(repo, change, place)
-        end = self._end(line)
+        end, caveat = self._end(line), ""
         if end is None:
-            label = self.plan.tree.info().label
-            return None, f"{label} is not on the main line of the clone by the content of this file", ()
+            end = len(line) - 1
+            caveat = (
+                f"{self.plan.tree.info().label} is not on the clone's main line by the content of this file"
+            )
         path = change.old_path or change.path
         low = line.last_with(path, change.old_blob)
-        for other in reversed(self.before) if low is None else ():  # made on top of another patch
+        for _, other in reversed(self.before) if low is None else ():  # made on top of another patch
             for below in other.changes:
                 if low is None and below.path == path:
                     low = line.last_with(below.old_path or path, below.old_blob)
@@ -158,18 +160,24 @@ class _Work:
         def stops(at: int) -> bool:
             return not self._goes(line.tree(at), part)
 
+        if caveat and not stops(end):
+            return None, f"{caveat}; up to its end the hunk goes", ()
+        other_patch = self._in_the_way(line, end, part)
+        if other_patch:
+            return None, f"it goes on the upstream alone: {other_patch} of the stack is in its way", ()
         if not stops(end):
-            return None, "it goes on the upstream alone: an earlier patch of the stack is in its way", ()
+            return None, "it goes on its file alone: what hinders it is elsewhere in the tree", ()
         if low is None or low >= end or stops(low):
             low = gallop(stops, end)
         at = turn(stops, low, end) if low is not None else None
         if not at:
-            return None, "no version of the file in this history takes it", ()
+            fact = "no version of the file in this history takes it"
+            return None, f"{caveat}; {fact}" if caveat else fact, ()
         also = self._touched(line, path, base, part, low or 0, end)
         entry = line.entries[at - 1]
         also = tuple(other for other in also if other.oid != entry.oid)
         moved = line.renamed(at, path) if path not in line.states[at] else ""
-        return culprit_of(repo, entry, _words(self.changes), moved), "", also
+        return culprit_of(repo, entry, _words(self.changes), moved), caveat, also
 
     def _line(self, repo: GitRepo, change: FileChange, place: str | None) -> Line:
         here = self.names.repository(place) if place is not None else None
@@ -187,11 +195,20 @@ class _Work:
         wanted = {path: self.names.tree(path) for path in line.paths}
         return line.last_like({path: here.get(at, "") for path, at in wanted.items() if at is not None})
 
-    def _goes(self, tree: SourceTree, part: FileChange) -> bool:
-        """Whether the hunk goes on a version of its file, the patches before it carried first."""
+    def _in_the_way(self, line: Line, end: int, part: FileChange) -> str:
+        """The patch of the stack without which the hunk would go, "" if there is none."""
+        if not self._goes(line.tree(end), part, 0):
+            return ""
+        for count, (name, _) in enumerate(self.before, 1):
+            if not self._goes(line.tree(end), part, count):
+                return name
+        return ""
+
+    def _goes(self, tree: SourceTree, part: FileChange, count: int | None = None) -> bool:
+        """Whether the hunk goes on a version of its file, the patches before it (or ``count``) first."""
         paths = {part.old_path, part.new_path} - {None}
         now = tree
-        for other in self.before:
+        for _, other in self.before[:count]:
             mine = tuple(c for c in other.changes if {c.old_path, c.new_path} & paths)
             if mine:
                 done = port(replace(other, changes=mine), now, blobs=self.sources.blob)

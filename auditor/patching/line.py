@@ -104,7 +104,12 @@ class Line:
         return None
 
     def last_like(self, blobs: Mapping[str, str]) -> int | None:
-        """The last place at which these files are as in ``blobs`` (path -> id, "" for none)."""
+        """The last place at which these files are as in ``blobs`` (path -> id, "" for none).
+
+        That none of them is there says something only at the end: before the first one came, too, none was.
+        """
+        if not any(blobs.values()):
+            return None if self.states[-1].keys() & blobs.keys() else len(self.states) - 1
         for place in range(len(self.states) - 1, -1, -1):
             if all(self.states[place].get(path, "") == blob for path, blob in blobs.items()):
                 return place

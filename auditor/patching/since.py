@@ -7,7 +7,7 @@ halving; what was found is kept for the patch and the tip.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 
@@ -20,7 +20,7 @@ from auditor.trees.base import SourceTree
 from auditor.trees.between import LogEntry
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.git import GitRepo
-from auditor.trees.versions import first_release, main_line
+from auditor.trees.versions import first_release, main_line, release_by_bump
 
 _KIND = "since"
 
@@ -42,9 +42,7 @@ class Since(msgspec.Struct, frozen=True):
         """``since 0.5.16, faf689409 #30272, 1 of 1 hunk``."""
         first = f"since {self.release}, " if self.release else "since "
         number = f" #{self.pr}" if self.pr else ""
-        plural = "" if self.of == 1 else "s"
-        tail = "" if self.release else f" ({self.why})" if self.why else ""
-        return f"{first}{self.oid[:9]}{number}, {self.hunks} of {self.of} hunk{plural}{tail}"
+        return f"{first}{self.oid[:9]}{number}, {self.hunks} of {self.of} hunk{'' if self.of == 1 else 's'}"
 
 
 def since(
@@ -55,11 +53,13 @@ def since(
     *,
     blobs: Callable[[str], bytes | None],
     root: str = "",
+    version_files: Collection[str] = (),
 ) -> Since | None:
     """Since when ``tree`` has a patch that is upstream on it; None where history does not tell.
 
     ``root`` stands before a path of the tree to make it one of the repository. A tree that is no commit of
     ``repo`` is looked for by its files on the main line; where it is not there, the whole line is asked.
+    ``version_files`` name the release where no tag does.
     """
     if outcome.status != "upstream" or not changes.changes:
         return None
@@ -67,7 +67,8 @@ def since(
     if not tip:
         return None
     gone = sorted(h.to_path for h in outcome.hunks if h.to_path)
-    key = _key(changes, tip, tree.info().content_id if tree.info().commit != tip else "", gone)
+    refs = repo.run("for-each-ref", "--format=%(objectname)", "refs/tags").stdout
+    key = _key(changes, tip, refs, tree.info().content_id if tree.info().commit != tip else "", gone)
     kept = cached_bytes(_KIND, key)
     if kept is not None:
         try:
@@ -76,6 +77,9 @@ def since(
             pass
     try:
         found = _find(changes, outcome, tree, repo, tip, blobs, root)
+        if found is not None and not found.release:
+            bumped = release_by_bump(repo, main_line(repo) or tip, found.oid, version_files)
+            found = msgspec.structs.replace(found, release=bumped, why="" if bumped else found.why)
     except (KeyError, UserError):
         found = None  # a clone that lacks objects tells nothing
     store_bytes(_KIND, key, msgspec.msgpack.encode(found))
@@ -95,8 +99,8 @@ def tip_of(tree: SourceTree, repo: GitRepo) -> str:
     return main_line(repo)
 
 
-def _key(changes: ChangeSet, tip: str, tree: str, gone: list[str]) -> str:
-    digest = hashlib.sha256(f"{tool_digest()} {tip} {tree} {gone}".encode())
+def _key(changes: ChangeSet, tip: str, refs: bytes, tree: str, gone: list[str]) -> str:
+    digest = hashlib.sha256(f"{tool_digest()} {tip} {tree} {gone}".encode() + refs)
     for change in changes.changes:
         digest.update(repr((change.old_path, change.new_path, change.old_blob, change.hunks)).encode())
         digest.update(repr((change.old_mode, change.new_mode, change.binary)).encode())

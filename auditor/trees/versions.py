@@ -14,6 +14,7 @@ from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.git import GitRepo
 
 _TAG = re.compile(r"v?(\d+(?:\.\d+)+(?:\.?post\d+)?)")
+_LITERAL = re.compile(rb"""(?m)^(?:__version__|version)\s*=\s*["'](\d+(?:\.\d+)+(?:\.?post\d+)?)["']""")
 _KIND = "path-versions"
 
 
@@ -117,6 +118,35 @@ def first_release(repo: GitRepo, commit: str) -> tuple[str, bool]:
     if found:
         return min(found)[1], True
     return "", bool(releases())
+
+
+def release_by_bump(repo: GitRepo, tip: str, commit: str, files: Iterable[str]) -> str:
+    """The release whose version one of ``files`` was set to after ``commit``, "" where none says one.
+
+    For projects that write the version into a file and tag the commit that does so; the version that is
+    there at ``commit`` is the one before. ``tip`` is a full id.
+    """
+    found = steps(repo, tip, files)
+    low, high = 0, len(found)  # the first step that has the commit in its history
+    while low < high:
+        middle = (low + high) // 2
+        if commit == found[middle].entry.oid or repo.is_ancestor(commit, found[middle].entry.oid):
+            high = middle
+        else:
+            low = middle + 1
+    for step in found[low:]:
+        for before, after in step.changes.values():
+            was, now = (_version(repo, blob) if blob else "" for blob in (before, after))
+            if was and now and was != now:
+                return now
+    return ""
+
+
+def _version(repo: GitRepo, blob: str) -> str:
+    for data in repo.read_objects([blob]):
+        match = _LITERAL.search(data)
+        return match[1].decode() if match else ""
+    return ""
 
 
 def main_line(repo: GitRepo) -> str:
