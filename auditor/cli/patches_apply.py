@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from typing import TYPE_CHECKING
 
@@ -280,6 +281,10 @@ def _print(
         files = len(plan.files)
         lines.append(f"written and read back: {files} file{'s' if files != 1 else ''}, tree {result}")
         lines += [f"  commit {oid}" for oid in commits]
+        compiled = target.never_checked(plan.files)
+        if compiled:
+            lines.append(f"note: Python takes {compiled[0]} without a look at its source; remove it:")
+            lines.append(f"  rm {' '.join(shlex.quote(str(target.root / name)) for name in compiled)}")
     else:
         lines.append("nothing was written")
     if not quiet:

@@ -481,3 +481,17 @@ def test_a_target_is_named_again_as_it_can_be_typed(tmp_path: Path) -> None:
     site = folder(tmp_path)
     put(site, {"sglang-1.2.3.dist-info/RECORD": b"".join(b"%s,,\n" % path.encode() for path in FILES)})
     assert open_target(None, str(site), load_profile("sglang")).option == f"--installed {site}"
+
+
+def test_compiled_files_that_hide_a_patch_are_told(tmp_path: Path) -> None:
+    import py_compile
+
+    root = folder(tmp_path)
+    for mode in (py_compile.PycInvalidationMode.TIMESTAMP, py_compile.PycInvalidationMode.CHECKED_HASH):
+        py_compile.compile(str(root / "sglang/version.py"), invalidation_mode=mode)
+        assert opened(root).never_checked(["sglang/version.py"]) == []
+    hidden = py_compile.PycInvalidationMode.UNCHECKED_HASH
+    name = py_compile.compile(str(root / "sglang/version.py"), invalidation_mode=hidden)
+    assert opened(root).never_checked(["sglang/version.py", "sglang/srt/tool.sh"]) == [
+        os.path.relpath(str(name), root)
+    ]

@@ -127,6 +127,23 @@ class Target:
         ours = {change.path for patch in (self.state.patches if self.state else ()) for change in patch.files}
         return [path for path in tree.changed_paths() if path.startswith(tops) and path not in ours]
 
+    def never_checked(self, paths: Iterable[str]) -> list[str]:
+        """Compiled files that Python takes without a look at the source (PEP 552): they hide a patch."""
+        found = []
+        for path in paths:
+            if not path.endswith(".py"):
+                continue
+            place = self.root / path
+            for compiled in sorted(place.parent.glob(f"__pycache__/{place.stem}.*.pyc")):
+                try:
+                    with open(compiled, "rb") as file:
+                        head = file.read(8)
+                except OSError:
+                    continue
+                if len(head) == 8 and int.from_bytes(head[4:8], "little") & 3 == 1:
+                    found.append(compiled.relative_to(self.root).as_posix())
+        return found
+
     def unknown(self) -> str:
         """Why nobody can say which tree this is; "" if one can."""
         if self.checkout is None and self.version is None:
