@@ -143,9 +143,9 @@ def clones(clone: str | None, profile: Profile) -> list[GitRepo]:
 
 
 def _find_clones(clone: str | None, profile: Profile) -> list[GitRepo]:
-    from auditor.patching.write.target import _markers
+    from auditor.patching.write.target import markers_of
     from auditor.trees.git import GitRepo
-    from auditor.trees.open import _nearby_clones
+    from auditor.trees.open import nearby_clones
 
     if clone is not None:
         repo = GitRepo.find(clone)
@@ -153,12 +153,12 @@ def _find_clones(clone: str | None, profile: Profile) -> list[GitRepo]:
             raise UserError("T001", "not a git repository", place=clone, hints=["--clone PATH"])
         return [repo]
     name = profile.distributions[0] if profile.distributions else None
-    return [repo for _, repo in _nearby_clones(name, tuple(_markers(profile)))]
+    return [repo for _, repo in nearby_clones(name, tuple(markers_of(profile)))]
 
 
 def base_tree(rev: str, clone: str | None, profile: Profile) -> SourceTree:
     """The tree that ``--onto`` names: a commit of a clone, a release, a wheel file or a folder."""
-    from auditor.patching.write.target import _markers
+    from auditor.patching.write.target import markers_of
     from auditor.trees.commit import CommitTree
     from auditor.trees.open import TreeSpec, open_tree
 
@@ -181,7 +181,9 @@ def base_tree(rev: str, clone: str | None, profile: Profile) -> SourceTree:
             f"{rev} is neither a commit of a clone that is here, nor a release, nor a wheel or folder",
             hints=["--clone PATH --onto REV", "--onto 0.5.18"],
         )
-    return open_tree(spec, distribution=profile.distributions[0], default_url=None, marker=_markers(profile))
+    return open_tree(
+        spec, distribution=profile.distributions[0], default_url=None, marker=markers_of(profile)
+    )
 
 
 def sources_for(tree: SourceTree, clone: str | None, profile: Profile) -> Sources:

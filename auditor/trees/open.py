@@ -162,7 +162,7 @@ def _search(
     markers: tuple[str, ...],
 ) -> SourceTree:
     unknown: UserError | None = None
-    for place, repo in _nearby_clones(distribution, markers):
+    for place, repo in nearby_clones(distribution, markers):
         if spec.commit is None and repo.work_tree is not None:
             return WorktreeTree(repo, notes=[f"source: the working tree of {place}; {_OTHERS}"])
         try:
@@ -201,7 +201,7 @@ def _search(
         raise
 
 
-def _nearby_clones(distribution: str | None, markers: tuple[str, ...]) -> list[tuple[str, GitRepo]]:
+def nearby_clones(distribution: str | None, markers: tuple[str, ...]) -> list[tuple[str, GitRepo]]:
     """(how a person would write it, repository) of clones of the project around the current folder."""
     here = Path.cwd()
     places = [(".", here)]

@@ -194,7 +194,7 @@ def open_target(where: str | None, installed: bool | str | None, profile: Profil
         TreeSpec(path=where),
         distribution=profile.distributions[0] if profile.distributions else None,
         default_url=None,
-        marker=_markers(profile),
+        marker=markers_of(profile),
     )
     raise UserError("P055", "this is not a place that patches can be written to", place=where)
 
@@ -209,7 +209,7 @@ def _installed(where: str | None, profile: Profile) -> Target:
         TreeSpec(installed=True if where is None else where),
         distribution=profile.distributions[0],
         default_url=None,
-        marker=_markers(profile),
+        marker=markers_of(profile),
     )
     root = getattr(tree, "root", None)
     assert isinstance(tree, FilesOnDisk) and isinstance(root, Path)
@@ -234,7 +234,8 @@ def _site_folders(path: Path) -> list[Path]:
     return found + sorted(path.glob("Lib/site-packages"))
 
 
-def _markers(profile: Profile) -> list[str]:
+def markers_of(profile: Profile) -> list[str]:
+    """Paths of which a tree of the project has at least one, in a repository or in a wheel."""
     roots = (*profile.roots.repository, *profile.roots.wheel)
     return [f"{root}/{marker}" if root else marker for root in roots for marker in profile.markers]
 
