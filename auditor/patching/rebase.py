@@ -21,6 +21,7 @@ from auditor.patching.lock import encode as encode_lock
 from auditor.patching.lock import lock_of
 from auditor.patching.patchset import Patch, Patchset, read_patch
 from auditor.patching.plan import Given, Judge, Plan, Planned, Sources, plan
+from auditor.patching.reanchored import reanchored
 from auditor.patching.remade import Names, remade
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
@@ -139,10 +140,9 @@ def rebase(
     new = replace(patchset, patches=patches)
     again = plan(new, tree, profile, sources=sources, stop=False, judge=judge)
     _check_same(planned, again)
-    files: dict[str, bytes | None] = {f"patches/{name}.patch": raw for name, raw in raws.items()}
-    for name in retire:
-        entry = next(e for e in first.entries if e.name == name)
-        files[f"patches/{_file_of(entry.patch)}"] = None
+    of = {entry.name: _file_of(entry.patch) for entry in first.entries}
+    files: dict[str, bytes | None] = {f"patches/{of[name]}": raw for name, raw in raws.items()}
+    files |= {f"patches/{of[name]}": None for name in retire}
     if retire:
         path = patchset.folder / "patchset.yaml"
         text = path.read_text(encoding="utf-8")
@@ -197,12 +197,25 @@ def _written(planned: Plan) -> dict[str, bytes]:
                 )
             if raw != entry.patch.raw:
                 out[entry.name] = raw
+        elif entry.patch.form == "structural" and outcome.files:
+            renamed = reanchored(entry.patch, outcome, planned.profile)
+            if renamed is not None and _comes_to(planned, entry, renamed, now):
+                out[entry.name] = renamed
         if outcome.files:
             files |= outcome.files
             for path in [p for p, data in files.items() if data is None and p not in below]:
                 del files[path]
             now = OverlayTree(planned.tree, files)
     return out
+
+
+def _comes_to(planned: Plan, entry: Planned, raw: bytes, now: SourceTree) -> bool:
+    """Whether a structural patch with new names for its places does the very same."""
+    from auditor.patching.edits import apply_edits
+
+    new = replace_raw(planned.patchset, entry.patch, raw)
+    done = apply_edits(new, now, planned.profile, files=planned.patchset.new_file)
+    return done.status in ("clean", "partly") and done.files == entry.outcome.files
 
 
 def _read_back(patchset: Patchset, patch: Patch, raw: bytes):  # type: ignore[no-untyped-def]

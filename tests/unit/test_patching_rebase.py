@@ -308,3 +308,31 @@ def test_names_leave_the_order_and_nothing_else_changes() -> None:
     assert without("order:\n  - one\n", ["one"], "p") == "order: []\n"
     with pytest.raises(UserError, match="cannot be changed"):
         without("order:\n  - one\n", ["two"], "p")
+
+
+STRUCTURAL = """\
+title: Another constant
+why: {kind: local-only, reason: a test}
+edits:
+  - set-default:      # of the function
+      in: sglang.srt.a.first   # where it was
+      name: size
+      was: "1"
+      to: "2"
+"""
+
+
+def test_a_structural_patch_gets_the_new_name_of_its_place(
+    tmp_path: Path, clone: Path, profile: Profile
+) -> None:
+    text = A.replace("def first():", "def first(size=1):")
+    commit(clone, {ROOT + "srt/a.py": None, ROOT + "srt/deep/b.py": text}, "moved")
+    found = patchset(tmp_path, {"one": [change(ROOT + "srt/a.py", A, ONE)]})
+    (found.folder / "patches" / "one.patch").unlink()
+    (found.folder / "patches" / "one.yaml").write_text(STRUCTURAL)
+    found = load_patchset(found.folder)
+    moved = onto(clone, found, profile)
+    assert statuses(moved) == {"one": "moved"} and moved.rewritten == ("one",)
+    wanted = STRUCTURAL.replace("in: sglang.srt.a.first ", "in: sglang.srt.deep.b.first ")
+    assert (moved.files["patches/one.yaml"] or b"").decode() == wanted
+    assert moved.again is not None and moved.again.entries[0].outcome.status == "clean"
