@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 #: More commands than this in one file are not read: a generated table, not a build description.
 MAX_COMMANDS = 50_000
+#: Faults are told one by one up to here: a file that is not CMake at all has thousands.
+MAX_FAULTS = 5
 #: Deeper nesting than any person writes; it ends reading instead of the interpreter's stack.
 MAX_DEPTH = 60
 
@@ -66,8 +68,12 @@ _ENDS = {
 def read(text: str) -> tuple[list[Command], list[Fault]]:
     """The commands of one file, nested, and what could not be read."""
     faults: list[Fault] = []
-    flat = _commands(text, faults)
-    return _nest(flat, faults), faults
+    nested = _nest(_commands(text, faults), faults)
+    faults.sort(key=lambda fault: fault.line)
+    if len(faults) > MAX_FAULTS:
+        more = len(faults) - MAX_FAULTS
+        faults[MAX_FAULTS:] = [Fault(faults[MAX_FAULTS].line, f"{more:,} more faults from here on")]
+    return nested, faults
 
 
 class _Cursor:

@@ -11,6 +11,9 @@ from auditor.native.model import Built
 _GENCODE = re.compile(r"arch=compute_(\w+),code=\[?([\w,]+)\]?")
 _ARCH = re.compile(r"(?:^|\s)(?:-arch|--gpu-architecture)[= ]([\w-]+)")
 _NAMED = re.compile(r"(\d+[af]?)(-real|-virtual)?")
+#: A flag that is nothing but a variable which something outside the tree may set. What CMake itself and a
+#: builder's environment would add (CMAKE_CUDA_FLAGS) is assumed to be nothing, as documented.
+_ELSEWHERE = re.compile(r"(?:^|\s)\$\{(?!CMAKE_|ENV)\w+\}(?:\s|$)")
 _SEP = "\x1e"
 
 
@@ -165,7 +168,7 @@ def built_by_flags(value: Value) -> list[Built]:
                 out.append(_built("ptx", word[8:], item))
             else:
                 out.append(_open(item, f"-arch={word}"))
-        if item.open and re.search(r"gencode|arch", item.text):
+        if item.open and (re.search(r"gencode|arch", item.text) or _ELSEWHERE.search(item.text)):
             out.append(_open(item, item.text))
     return unique(out)
 

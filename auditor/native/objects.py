@@ -73,6 +73,8 @@ def read_object(path: str, chunks: Iterable[bytes], wanted: frozenset[str] = fro
         )
     if facts.format == "mach-o":
         facts.problems.append("a macOS object: there is no CUDA for macOS")
+    if facts.format == "pe" and not regions.found and not facts.schemas:
+        facts.problems.append("a Windows object without device code and operators")
     sections = _sections(head, start, ahead, facts)
     _count(regions.found, sections, facts)
     return facts
