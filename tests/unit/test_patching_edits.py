@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import msgspec
@@ -451,3 +452,23 @@ def test_a_file_that_an_installed_copy_does_not_have_is_left_out() -> None:
     outcome = apply(edits, MemoryTree(files), PROFILE)
     assert (outcome.status, [hunk.status for hunk in outcome.hunks]) == ("clean", ["skipped", "clean"])
     assert apply(edits[:1], MemoryTree(files), PROFILE).status == "skipped"
+
+
+@pytest.mark.parametrize(
+    ("at", "test"),
+    [
+        ("if x == 1:\n    $...B", "x == 1"),
+        ("if x == 1 and $_:\n    $...B", "x == 1 and y"),
+        ("x and y", "x and y"),
+        ("x and y", "(x and y)"),
+        ("if x or y:\n    $...B", "x or y"),
+        ("x or y", "(x or y)"),
+    ],
+)
+def test_a_pattern_with_the_whole_test_finds_itself_done(at: str, test: str) -> None:
+    edit = f"- narrow: {{in: example.m.f, at: {json.dumps(at)}, with: not z and w}}"
+    source = f"def f(x, y, z, w):\n    if {test}:\n        return 1\n"
+    assert "not z and w" in result(edit, source)
+    joined = f"({test})" if " or " in test and "(" not in test else test
+    for done in (f"w and {joined} and not z", f"not z and ({joined}) and w"):
+        assert made(edit, source.replace(f"if {test}", f"if {done}")).status == "upstream", done

@@ -331,9 +331,9 @@ def every(place: Place, text: str) -> list[Found]:
             continue
         for node in ast.walk(scope):
             if node not in out and wanted.could_match(node):
-                holes = _holes(source, node, text)
-                if holes is not None:
-                    out[node] = Found(node, holes)
+                bound = holes(source, node, text)
+                if bound is not None:
+                    out[node] = Found(node, bound)
     return sorted(out.values(), key=lambda found: source.span(found.node))
 
 
@@ -343,7 +343,8 @@ def _scope_bytes(source: PySource, scope: ast.AST) -> bytes:
     return source.data[source.statement_start(scope) : source.span(scope)[1]]
 
 
-def _holes(source: PySource, node: ast.AST, text: str) -> dict[str, str] | None:
+def holes(source: PySource, node: ast.AST, text: str) -> dict[str, str] | None:
+    """What the metavariables of a pattern stand for in a node, as written; None where it does not fit."""
     if isinstance(node, ast.Module) or not hasattr(node, "end_lineno"):
         return None
     indent = b""

@@ -6,7 +6,7 @@ import ast
 import re
 
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Found, Place, every, inside, miscounted
+from auditor.patching.edits.anchors import Found, Place, every, holes, inside, miscounted
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import (
     PySource,
@@ -17,6 +17,7 @@ from auditor.patching.edits.source import (
     same,
     statements,
 )
+from auditor.queries.pattern import shape
 
 _LOOSE = (ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
@@ -34,25 +35,67 @@ def condition(place: Place, edit: model.Narrow | model.Widen) -> list[Splice]:
             there.append(node)
         elif node not in todo:
             todo.append(node)
-    pattern = expression_or_none(edit.at)
-    if isinstance(pattern, ast.BoolOp) and isinstance(pattern.op, kind):
-        # The pattern of a chain does not fit the longer chain that this edit makes.
-        done = f"({edit.at.strip()}) {word} ({edit.with_.strip()})"
-        known = {place.source.parents[node] for node in there}
-        longer = [found.node for found in inside(place, every(place, done), edit.within)]
-        there += [node for node in longer if node not in known]
+    there += _longer(place, edit, kind, extra, {id(node) for node in (*todo, *there)})
     if len(todo) + len(there) != edit.count:
         seen = [Found(node, {}) for node in (*todo, *there)]
         raise miscounted(place, edit.at, seen, edit.within, edit.count)
     return [_joined(place.source, node, word, kind, extra, edit.with_.strip()) for node in todo]
 
 
-def expression_or_none(text: str) -> ast.expr | None:
-    """A pattern as an expression, holes as names; None where it is a statement."""
-    try:
-        return expression(re.sub(r"\$(\.\.\.)?", "_", text))
-    except SyntaxError:
-        return None
+_MANY, _ONE = "hole_many_", "hole_one_"
+
+
+def _plain(text: str) -> ast.AST:
+    """A pattern with its holes as plain names."""
+    plain = re.sub(r"\$\.\.\.([A-Z]\w*)?", lambda hit: _MANY + (hit[1] or ""), text.strip("\n").rstrip())
+    node: ast.AST = ast.parse(re.sub(r"\$([A-Z_]\w*)", _ONE + r"\1", plain)).body[0]
+    return node.value if isinstance(node, ast.Expr) else node
+
+
+def _holed(node: ast.AST) -> str:
+    """The text of a pattern again."""
+    return ast.unparse(node).replace(_MANY, "$...").replace(_ONE, "$")
+
+
+def _flat(node: ast.expr, kind: type[ast.boolop]) -> list[ast.expr]:
+    """What is joined with one word, brackets or not."""
+    if isinstance(node, ast.BoolOp) and isinstance(node.op, kind):
+        return [inner for value in node.values for inner in _flat(value, kind)]
+    return [node]
+
+
+def _longer(
+    place: Place, edit: model.Narrow | model.Widen, kind: type[ast.boolop], extra: ast.expr, known: set[int]
+) -> list[ast.AST]:
+    """Conditions with all that the pattern asks for and ``extra``: what this edit makes, in any order.
+
+    A pattern with a chain or a whole test does not fit the longer one any more.
+    """
+    pattern = _plain(edit.at)
+    if isinstance(pattern, (ast.If, ast.While, ast.IfExp, ast.Assert)):
+        test = pattern.test
+        pattern.test = ast.Name(f"{_ONE}_", ast.Load())
+        candidates = [_test(place.source, found.node) for found in every(place, _holed(pattern))]
+    elif isinstance(pattern, ast.BoolOp) and isinstance(pattern.op, kind):
+        test = pattern
+        walked = (node for scope in place.scopes for node in ast.walk(scope))
+        candidates = [node for node in walked if isinstance(node, ast.BoolOp) and isinstance(node.op, kind)]
+    else:
+        return []
+    wanted = [_holed(each) for each in _flat(test, kind)]
+    out: list[ast.AST] = []
+    for node in candidates:
+        operands = _flat(node, kind)
+        more = all(any(same(each, operand) for operand in operands) for each in _flat(extra, kind))
+        if more and id(node) not in known and all(_one_fits(place.source, operands, w) for w in wanted):
+            out.append(node)
+    return [found.node for found in inside(place, [Found(node, {}) for node in out], edit.within)]
+
+
+def _one_fits(source: PySource, operands: list[ast.expr], text: str) -> bool:
+    if re.fullmatch(r"\$\w+", text):
+        return True
+    return any(shape(text).could_match(each) and holes(source, each, text) is not None for each in operands)
 
 
 def _test(source: PySource, node: ast.AST) -> ast.expr:
@@ -65,12 +108,11 @@ def _test(source: PySource, node: ast.AST) -> ast.expr:
 
 def _has(source: PySource, node: ast.expr, kind: type[ast.boolop], extra: ast.expr) -> bool:
     """Whether a condition is joined with ``extra`` already, itself or as an operand."""
-    operands = list(node.values) if isinstance(node, ast.BoolOp) and isinstance(node.op, kind) else [node]
-    parent = source.parents.get(node)
-    if isinstance(parent, ast.BoolOp) and isinstance(parent.op, kind):
-        operands += parent.values
-    wanted = extra.values if isinstance(extra, ast.BoolOp) and isinstance(extra.op, kind) else [extra]
-    return all(any(same(each, operand) for operand in operands) for each in wanted)
+    top = node
+    while isinstance(parent := source.parents.get(top), ast.BoolOp) and isinstance(parent.op, kind):
+        top = parent
+    operands = _flat(top, kind)
+    return all(any(same(each, operand) for operand in operands) for each in _flat(extra, kind))
 
 
 def _joined(
