@@ -12,6 +12,7 @@ from auditor.cli.patches_base import FOLDER
 from auditor.cli.patches_target import (
     base_tree,
     clones,
+    from_option,
     judge_for,
     output_options,
     shown_tree,
@@ -42,6 +43,7 @@ _SHOWN = 12
 @click.argument("patch")
 @click.option("--onto", cls=Option, metavar="REV", help="A commit, release or wheel; nothing is checked out.")
 @click.option("--full", is_flag=True, cls=Option, help="All lines, files and commits.")
+@from_option
 @FOLDER
 @target_options
 @output_options
@@ -50,6 +52,7 @@ def explain(
     patch: str,
     onto: str | None,
     full: bool,
+    made_for: tuple[str, ...],
     folder: str | None,
     to: str | None,
     installed: str | None,
@@ -70,7 +73,7 @@ def explain(
     found, profile = the_patchset(patchset, folder)
     found.patch(patch)
     tree = base_tree(onto, clone, profile) if onto is not None else the_target(to, installed, profile).tree
-    sources = sources_for(tree, clone, profile)
+    sources = sources_for(tree, clone, profile, made_for)
     planned = plan(found, tree, profile, sources=sources, stop=False, judge=judge_for(profile))
     repo = getattr(tree, "repo", None) or next(iter(clones(clone, profile)), None)
     told = tell(planned, patch, sources, repo)

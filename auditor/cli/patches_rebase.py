@@ -12,6 +12,7 @@ from auditor.cli.command import Option, VerbCommand
 from auditor.cli.patches_base import FOLDER
 from auditor.cli.patches_target import (
     base_tree,
+    from_option,
     judge_for,
     output_options,
     shown_tree,
@@ -78,6 +79,7 @@ PERSON = "what a person decides"
 @click.option(
     "--abort", is_flag=True, cls=Option, section=PERSON, help="Remove rebase/; the patchset is as before."
 )
+@from_option
 @FOLDER
 @output_options
 def rebase(
@@ -92,6 +94,7 @@ def rebase(
     retire: tuple[str, ...],
     go_on: bool,
     abort: bool,
+    made_for: tuple[str, ...],
     folder: str | None,
     form: str,
     color: str,
@@ -132,7 +135,7 @@ def rebase(
         _check(state, tree, found)
     from auditor.patching.rebase import rebase as move
 
-    sources = sources_for(tree, clone, profile)
+    sources = sources_for(tree, clone, profile, made_for)
     moved = move(
         found, tree, profile, sources=sources, judge=judge_for(profile), accepted=accepted, given=given,
         retire=retire,

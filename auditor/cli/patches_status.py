@@ -11,6 +11,7 @@ from auditor.cli.command import Option, VerbCommand
 from auditor.cli.patches_base import FOLDER
 from auditor.cli.patches_target import (
     base_tree,
+    from_option,
     output_options,
     shown_tree,
     sources_for,
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 @click.argument("patchset")
 @click.option("--onto", cls=Option, metavar="REV", help="A commit, release or wheel; nothing is checked out.")
 @click.option("--matrix", cls=Option, metavar="REV,REV,…", help="A table for many of them.")
+@from_option
 @FOLDER
 @target_options
 @output_options
@@ -46,6 +48,7 @@ def status(
     patchset: str,
     onto: str | None,
     matrix: str | None,
+    made_for: tuple[str, ...],
     folder: str | None,
     to: str | None,
     installed: str | None,
@@ -64,7 +67,8 @@ def status(
     found, profile = the_patchset(patchset, folder)
     colored = use_color(color, sys.stdout)
     if matrix is not None:
-        return _matrix(found, profile, [word for word in matrix.split(",") if word], clone, form, colored)
+        words = [word for word in matrix.split(",") if word]
+        return _matrix(found, profile, words, clone, form, colored, made_for)
     if onto is None:
         target = the_target(to, installed, profile)
         if target.state is not None:
@@ -72,8 +76,8 @@ def status(
         tree = target.tree
     else:
         tree = base_tree(onto, clone, profile)
-    plan = _planned(found, profile, tree, clone)
-    since = _since(plan, clone)
+    plan = _planned(found, profile, tree, clone, made_for)
+    since = _since(plan, clone, made_for)
     if form == "json":
         from auditor.cli.patches_explain import since_json
         from auditor.cli.patches_page import envelope, plan_json
@@ -88,15 +92,17 @@ def status(
     return EXIT_CONFLICT if plan.failed else EXIT_OK
 
 
-def _planned(patchset: Patchset, profile: Profile, tree: Any, clone: str | None) -> Plan:
+def _planned(
+    patchset: Patchset, profile: Profile, tree: Any, clone: str | None, made_for: tuple[str, ...]
+) -> Plan:
     from auditor.cli.patches_target import judge_for
     from auditor.patching.plan import plan
 
-    sources = sources_for(tree, clone, profile)
+    sources = sources_for(tree, clone, profile, made_for)
     return plan(patchset, tree, profile, sources=sources, stop=False, judge=judge_for(profile))
 
 
-def _since(plan: Plan, clone: str | None) -> dict[str, Since]:
+def _since(plan: Plan, clone: str | None, made_for: tuple[str, ...]) -> dict[str, Since]:
     """Patch -> since when the tree has it, where a clone tells."""
     if not any(entry.outcome.status == "upstream" for entry in plan.entries):
         return {}
@@ -105,7 +111,7 @@ def _since(plan: Plan, clone: str | None) -> dict[str, Since]:
 
     tree = plan.tree
     repo = getattr(tree, "repo", None) or next(iter(clones(clone, plan.profile)), None)
-    sources = sources_for(tree, clone, plan.profile)
+    sources = sources_for(tree, clone, plan.profile, made_for)
     sources.stack(plan.patchset)
     found = {entry.name: since_of(entry, tree, repo, sources, plan.profile) for entry in plan.entries}
     return {name: each for name, each in found.items() if each is not None}
@@ -194,12 +200,20 @@ def _applied(patchset: Patchset, target: Target, form: str, color: bool) -> int:
 
 
 def _matrix(
-    patchset: Patchset, profile: Profile, revs: list[str], clone: str | None, form: str, color: bool
+    patchset: Patchset,
+    profile: Profile,
+    revs: list[str],
+    clone: str | None,
+    form: str,
+    color: bool,
+    made_for: tuple[str, ...],
 ) -> int:
     from auditor.cli.patches_page import envelope, legend, painted, plan_json
     from auditor.patching.model import GLYPHS
 
-    plans = [(rev, _planned(patchset, profile, base_tree(rev, clone, profile), clone)) for rev in revs]
+    plans = [
+        (rev, _planned(patchset, profile, base_tree(rev, clone, profile), clone, made_for)) for rev in revs
+    ]
     if form == "json":
         _out(envelope("status", bases=[{"rev": rev, **plan_json(plan)} for rev, plan in plans]))
     else:

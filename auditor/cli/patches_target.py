@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -186,11 +186,25 @@ def base_tree(rev: str, clone: str | None, profile: Profile) -> SourceTree:
     )
 
 
-def sources_for(tree: SourceTree, clone: str | None, profile: Profile) -> Sources:
-    """Where older contents and references are read from."""
+def sources_for(
+    tree: SourceTree, clone: str | None, profile: Profile, made_for: Sequence[str] = ()
+) -> Sources:
+    """Where older contents and references are read from; ``made_for`` are trees as ``--from`` names them."""
     from auditor.patching.plan import Sources
 
-    return Sources(tree, clones(clone, profile))
+    return Sources(tree, clones(clone, profile), [base_tree(rev, clone, profile) for rev in made_for])
+
+
+def from_option(function: _Command) -> _Command:
+    """``--from``."""
+    return click.option(
+        "--from",
+        "made_for",
+        multiple=True,
+        cls=Option,
+        metavar="REV",
+        help="What the patches were made for, if no clone has it: a release, a wheel, a folder.",
+    )(function)
 
 
 def judge_for(profile: Profile) -> Judge:

@@ -85,8 +85,11 @@ class Plan:
 class Sources:
     """Where contents come from while a plan is made: the tree, and clones that are here."""
 
-    def __init__(self, tree: SourceTree, clones: Collection[GitRepo] = ()) -> None:
+    def __init__(
+        self, tree: SourceTree, clones: Collection[GitRepo] = (), older: Collection[SourceTree] = ()
+    ) -> None:
         self.tree = tree
+        self.older = tuple(older)  # trees that the patches were made for
         own = getattr(tree, "repo", None) or getattr(getattr(tree, "base", None), "repo", None)
         self.clones = [own] if isinstance(own, GitRepo) else []
         self.clones += [clone for clone in clones if clone not in self.clones]
@@ -99,8 +102,9 @@ class Sources:
         self._chain = Chain(changes, self._stored)
 
     @cached_property
-    def _by_id(self) -> dict[str, str]:
-        return {oid: path for path, oid in self.tree.blobs().items()}
+    def _by_id(self) -> dict[str, tuple[SourceTree, str]]:
+        trees = (*self.older, self.tree)
+        return {oid: (tree, path) for tree in trees for path, oid in tree.blobs().items()}
 
     def blob(self, oid: str) -> bytes | None:
         """The content of a blob id, or of the beginning of one where a clone knows which; else None."""
@@ -109,7 +113,8 @@ class Sources:
 
     def _stored(self, oid: str) -> bytes | None:
         if oid in self._by_id:
-            return self.tree.read(self._by_id[oid])
+            tree, path = self._by_id[oid]
+            return tree.read(path)
         for clone in self.clones:
             try:
                 for data in clone.read_objects([oid]):
@@ -142,6 +147,18 @@ class Sources:
             return found
         assert first is not None
         raise first
+
+    def merged(self, changes: ChangeSet, outcome: Outcome) -> Outcome:
+        """The outcome, or upstream where the history of the tree says that the patch was merged."""
+        if outcome.status not in ("conflict", "partly", "look"):
+            return outcome
+        from auditor.patching.merged import merged  # not needed where every patch goes
+
+        for clone in self.clones:
+            found = merged(changes, outcome, self.tree, clone)
+            if found.status == "upstream":
+                return found
+        return outcome
 
     def contains(self, commit: str) -> bool:
         """Whether the tree is a commit that has ``commit`` in its history."""
@@ -282,6 +299,8 @@ class _Plan:
             words += [repr(sorted(self.renames.items())), repr(patch.file.exclude if patch.file else "")]
             outcome = self._port(" ".join(words), mapped)
             hunks = tuple(replace(h, path=named.get(h.path, h.path)) for h in outcome.hunks)
+            outcome = self.sources.merged(changes, replace(outcome, hunks=hunks))
+            hunks = outcome.hunks
             outcome = replace(outcome, hunks=(*hunks, *skipped))
             if outcome.status == "conflict" and self._spoilt & (touched | set(named.values())):
                 # Whether it would go with the patch that failed, nobody knows.

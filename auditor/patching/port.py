@@ -51,10 +51,10 @@ def port(
     work = _Port(tree, blobs, dict(renames or {}))
     parts = [work.change(change) for change in change_set.changes]
     outcome = _outcome(parts, work.tree)
-    return outcome if history is None else _merged_before(outcome, change_set, history)
+    return outcome if history is None else merged_before(outcome, change_set, history)
 
 
-def _merged_before(outcome: Outcome, change_set: ChangeSet, history: History) -> Outcome:
+def merged_before(outcome: Outcome, change_set: ChangeSet, history: History) -> Outcome:
     """A patch that was merged and then changed is upstream, though it does not read so any more.
 
     Not where every hunk can be applied again: then it was taken back, whoever did it.

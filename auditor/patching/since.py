@@ -13,11 +13,12 @@ import msgspec
 
 from auditor.errors import UserError
 from auditor.patching.line import Line, gallop, relevant, turn
+from auditor.patching.merged import MERGED, exact_tip, landing_before
 from auditor.patching.model import ChangeSet, Outcome
 from auditor.patching.outcomes import tool_digest
 from auditor.patching.port import port
 from auditor.trees.base import SourceTree
-from auditor.trees.between import LogEntry
+from auditor.trees.between import LogEntry, log_entry
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.git import GitRepo
 from auditor.trees.versions import first_release, main_line, release_by_bump
@@ -88,15 +89,7 @@ def since(
 
 def tip_of(tree: SourceTree, repo: GitRepo) -> str:
     """The commit whose line a tree is on: its own, that of its release, else the tip of the main line."""
-    commit = tree.info().commit
-    if commit and repo.run("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0:
-        return commit
-    version = tree.info().version
-    for name in (f"v{version}", str(version)) if version else ():
-        done = repo.run("rev-parse", "--verify", "-q", f"refs/tags/{name}^{{commit}}")
-        if done.returncode == 0:
-            return done.stdout.decode().strip()
-    return main_line(repo)
+    return exact_tip(tree, repo) or main_line(repo)
 
 
 def _key(changes: ChangeSet, tip: str, refs: bytes, tree: str, gone: list[str]) -> str:
@@ -118,6 +111,8 @@ def _find(
 ) -> Since | None:
     went = [root + hunk.to_path for hunk in outcome.hunks if hunk.to_path]
     named = relevant([path for c in changes.changes for path in (c.old_path, c.new_path)], went)
+    if any(hunk.proof == MERGED for hunk in outcome.hunks):
+        return _landed(changes, outcome, tree, repo)
     line = Line(repo, tip, named)
     end = len(line) - 1
     if tree.info().commit != tip:
@@ -142,7 +137,18 @@ def _find(
     at = turn(there, low, end) if low is not None else None
     if not at:
         return None
-    entry: LogEntry = line.entries[at - 1]
+    return _said(line.entries[at - 1], outcome, repo)
+
+
+def _landed(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo) -> Since | None:
+    """The commit that made exactly this change, where the code moved on after it."""
+    also = tuple(sorted(hunk.to_path for hunk in outcome.hunks if hunk.to_path))
+    tip = exact_tip(tree, repo)
+    found = landing_before(changes, also, repo, tip) if tip else None
+    return _said(log_entry(repo, found.commit), outcome, repo) if found is not None else None
+
+
+def _said(entry: LogEntry, outcome: Outcome, repo: GitRepo) -> Since:
     release, tagged = first_release(repo, entry.oid)
     why = "" if release else "in no release of this clone" if tagged else "the clone has no release tags"
     hunks = [hunk for hunk in outcome.hunks if hunk.status != "skipped"]

@@ -31,6 +31,12 @@ def commits_between(repo: GitRepo, old: str, new: str) -> list[LogEntry]:
     return [_entry(line) for line in raw.decode("utf-8", "replace").splitlines() if line]
 
 
+def log_entry(repo: GitRepo, commit: str) -> LogEntry:
+    """One commit as the log tells it. UserError T013 where git refuses."""
+    raw = repo.output("log", "-1", "--no-show-signature", "--format=%H%x1f%cs%x1f%s", commit, "--")
+    return _entry(raw.decode("utf-8", "replace").strip("\n"))
+
+
 def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str, list[LogEntry]]:
     """Path -> the commits between that touched it, newest first. Merges are left out."""
     wanted = sorted(set(paths))

@@ -1,0 +1,120 @@
+"""Patches that the upstream merged and changed since: told by the commit that made exactly their change.
+
+The tree alone shows of such a patch that it does not go. Its history shows the commit, and that none took it
+back. Asked only where a patch does not go as it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection
+
+import msgspec
+
+from auditor.errors import UserError
+from auditor.patching.line import Line, relevant
+from auditor.patching.model import ChangeSet, Outcome
+from auditor.patching.outcomes import tool_digest
+from auditor.patching.port import merged_before
+from auditor.patching.porthistory import History, Landing
+from auditor.trees.base import SourceTree
+from auditor.trees.cache import cached_bytes, store_bytes
+from auditor.trees.git import GitRepo
+from auditor.trees.versions import main_line
+
+#: The proof that is told of a hunk that was merged and does not read so any more.
+MERGED = "merged, changed since"
+_KIND = "landings"
+
+
+class _Known(History):
+    """A history that has answered already."""
+
+    def __init__(self, found: Landing | None) -> None:
+        self.found = found
+        self.note = ""
+
+    def landing(self, change_set: ChangeSet, also: Collection[str] = ()) -> Landing | None:
+        return self.found
+
+
+def merged(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo) -> Outcome:
+    """``outcome``, or upstream where a commit of the tree's history made the change and it was not undone.
+
+    ``changes`` have the paths of the repository. A tree that is no commit, and no tagged release, of ``repo``
+    keeps its outcome.
+    """
+    if outcome.status not in ("conflict", "partly", "look"):
+        return outcome
+    tip = exact_tip(tree, repo)
+    if not tip:
+        return outcome
+    also = tuple(sorted(hunk.to_path for hunk in outcome.hunks if hunk.to_path))
+    try:
+        found = landing_before(changes, also, repo, tip)
+    except (KeyError, UserError):
+        return outcome  # a clone that lacks objects tells nothing
+    return merged_before(outcome, changes, _Known(found)) if found is not None else outcome
+
+
+def exact_tip(tree: SourceTree, repo: GitRepo) -> str:
+    """The commit of ``repo`` that the tree is, by its id or the tag of its release; "" if it is none."""
+    info = tree.info()
+    names = [info.commit] if info.commit else []
+    names += [f"refs/tags/v{info.version}", f"refs/tags/{info.version}"] if info.version else []
+    for name in names:
+        done = repo.run("rev-parse", "--verify", "-q", f"{name}^{{commit}}")
+        if done.returncode == 0:
+            return done.stdout.decode().strip()
+    return ""
+
+
+def landing_before(changes: ChangeSet, also: tuple[str, ...], repo: GitRepo, tip: str) -> Landing | None:
+    """The commit in the history of ``tip`` that made the change, as far as the main line tells it.
+
+    The main line is read once for all of its commits; another branch is read for itself.
+    """
+    top = main_line(repo)
+    if top and top != tip and repo.is_ancestor(tip, top):
+        found = _landing(changes, also, repo, top)
+        if found is None:
+            return None
+        if repo.is_ancestor(found.commit, tip):
+            undone = (
+                found.reverted_by if found.reverted_by and repo.is_ancestor(found.reverted_by, tip) else ""
+            )
+            return Landing(found.commit, found.subject, undone)
+    return _landing(changes, also, repo, tip)
+
+
+def _landing(changes: ChangeSet, also: tuple[str, ...], repo: GitRepo, tip: str) -> Landing | None:
+    digest = hashlib.sha256(f"{tool_digest()} {tip} {also}".encode())
+    for change in changes.changes:
+        digest.update(repr((change.old_path, change.new_path, change.old_blob, change.hunks)).encode())
+    key = digest.hexdigest()
+    kept = cached_bytes(_KIND, key)
+    if kept is not None:
+        try:
+            return msgspec.msgpack.decode(kept, type=Landing | None)
+        except msgspec.DecodeError:
+            pass
+    found = None
+    base = _base(changes, repo, tip)
+    if base:
+        found = History(repo, base, tip).landing(changes, also)
+    store_bytes(_KIND, key, msgspec.msgpack.encode(found))
+    return found
+
+
+def _base(changes: ChangeSet, repo: GitRepo, tip: str) -> str:
+    """The last commit before which all files are as the patch was made for, "" where that is not known."""
+    asked = [c for c in changes.changes if c.old_path is not None and len(c.old_blob.strip("0")) >= 7]
+    if not asked:
+        return ""
+    line = Line(repo, tip, relevant([c.old_path for c in asked]))
+    places = [line.last_with(str(c.old_path), c.old_blob) for c in asked]
+    known = [place for place in places if place is not None]
+    if not known:
+        return ""
+    at = min(known)
+    return line.at(at) or f"{line.entries[0].oid}^1"
