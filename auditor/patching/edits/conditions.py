@@ -6,7 +6,7 @@ import ast
 import re
 
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Found, Place, every, holes, inside, miscounted
+from auditor.patching.edits.anchors import Found, Place, ancestors, every, holes, inside, miscounted
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import (
     PySource,
@@ -35,7 +35,8 @@ def condition(place: Place, edit: model.Narrow | model.Widen) -> list[Splice]:
             there.append(node)
         elif node not in todo:
             todo.append(node)
-    there += _longer(place, edit, kind, extra, {id(node) for node in (*todo, *there)})
+    known = {id(up) for node in (*todo, *there) for up in (node, *ancestors(place.source, node))}
+    there += _longer(place, edit, kind, extra, known)
     if len(todo) + len(there) != edit.count:
         seen = [Found(node, {}) for node in (*todo, *there)]
         raise miscounted(place, edit.at, seen, edit.within, edit.count)
@@ -79,7 +80,8 @@ def _longer(
     elif isinstance(pattern, ast.BoolOp) and isinstance(pattern.op, kind):
         test = pattern
         walked = (node for scope in place.scopes for node in ast.walk(scope))
-        candidates = [node for node in walked if isinstance(node, ast.BoolOp) and isinstance(node.op, kind)]
+        chains = [node for node in walked if isinstance(node, ast.BoolOp) and isinstance(node.op, kind)]
+        candidates = [node for node in chains if place.source.parents.get(node) not in chains]
     else:
         return []
     wanted = [_holed(each) for each in _flat(test, kind)]
