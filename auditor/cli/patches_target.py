@@ -128,6 +128,7 @@ def the_target(to: str | None, installed: str | None, profile: Profile) -> Targe
     return open_target(to, None if installed is None else installed or True, profile)
 
 
+_stored: dict[str, list[SourceTree]] = {}
 _clones: dict[tuple[str | None, str], list[GitRepo]] = {}
 
 
@@ -192,7 +193,17 @@ def sources_for(
     """Where older contents and references are read from; ``made_for`` are trees as ``--from`` names them."""
     from auditor.patching.plan import Sources
 
-    return Sources(tree, clones(clone, profile), [base_tree(rev, clone, profile) for rev in made_for])
+    older = [base_tree(rev, clone, profile) for rev in made_for]
+    return Sources(tree, clones(clone, profile), older, kept=lambda: _releases(profile))
+
+
+def _releases(profile: Profile) -> list[SourceTree]:
+    """Releases that lie in the cache, found once: ``import --base 0.5.14`` leaves the one that matters."""
+    from auditor.trees.release import stored_releases
+
+    if profile.name not in _stored:
+        _stored[profile.name] = [tree for name in profile.distributions[:1] for tree in stored_releases(name)]
+    return _stored[profile.name]
 
 
 def from_option(function: _Command) -> _Command:

@@ -64,8 +64,9 @@ def verify(
         lines = [f"✗ {line}" for line in wrong]
         base = lock.upstreams[profile.name]
         if not wrong:
-            lines.append(f"✓ {len(said)} files are what the lock of {found.name} says, to the byte")
-            lines.append(f"  {base.label} with {len(lock.patches)} patches, tree {base.result}")
+            files = "1 file is" if len(said) == 1 else f"{len(said)} files are"
+            lines.append(f"✓ {files} what the lock of {found.name} says, to the byte")
+            lines.append(f"  {base.label} with {_counted(lock)}, tree {base.result}")
         else:
             lines.append(f"{target.shown} is not what the lock of {found.name} says")
         _out("\n".join(lines) + "\n")
@@ -74,7 +75,7 @@ def verify(
 
 def _against(target: Target, lock: Lock) -> tuple[list[str], dict[str, str]]:
     """What is not as locked, and the files that were compared."""
-    from auditor.patching.lock import expected
+    from auditor.patching.lock import base_id, expected
     from auditor.patching.write.disk import Root
     from auditor.patching.write.journal import left_behind
     from auditor.trees.names import blob_id
@@ -110,9 +111,14 @@ def _against(target: Target, lock: Lock) -> tuple[list[str], dict[str, str]]:
         ]
         if base.version and target.version and base.version != target.version:
             wrong.append(f"this is release {target.version}, the lock is for {base.version}")
-        elif base.kind != "commit" and not wrong and target.tree.info().content_id != base.result:
+        elif base.kind != "commit" and not wrong and base_id(target.tree, target.profile) != base.result:
             wrong.append("a file that no patch touches is another one than in the locked base")
     return wrong, wanted
+
+
+def _counted(lock: Lock) -> str:
+    """``5 patches``, ``1 patch``."""
+    return f"{len(lock.patches)} patch{'es' if len(lock.patches) != 1 else ''}"
 
 
 def _on_base(

@@ -21,7 +21,7 @@ from auditor.patching.treeid import parse_listing, tree_id
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 from auditor.trees.commit import CommitTree
-from auditor.trees.names import blob_id
+from auditor.trees.names import blob_id, listing_id
 
 SCHEMA = 1
 NAME = "patchset.lock"
@@ -97,7 +97,7 @@ def lock_of(plan: Plan) -> Lock:
         url=(upstream.url if upstream is not None else "") or profile.url,
         kind="commit" if info.commit else "package",
         label=info.label,
-        tree=info.content_id,
+        tree=base_id(plan.tree, profile),
         result=result_id(plan),
         commit=info.commit or "",
         version=info.version or "",
@@ -106,11 +106,24 @@ def lock_of(plan: Plan) -> Lock:
     return Lock(SCHEMA, plan.patchset.name, {profile.name: base}, tuple(_patches(plan)))
 
 
+def base_id(tree: SourceTree, profile: Profile) -> str:
+    """The id of a tree: git's own for a commit, else a digest over what an installed copy has of it.
+
+    Metadata beside the packages is left out: an installer writes its own, and a patch never goes there.
+    """
+    info = tree.info()
+    blobs = tree.blobs()
+    if info.commit or profile.root_of(blobs) != "":
+        return info.content_id
+    tops = tuple(f"{name}/" for name in (profile.package, *profile.native_packages))
+    return listing_id({path: oid for path, oid in blobs.items() if path.startswith(tops)})
+
+
 def result_id(plan: Plan) -> str:
     """The id of the tree with all patches: git's own for a commit, computed here, else a digest."""
     tree = plan.tree
     if not isinstance(tree, CommitTree):
-        return plan.result.info().content_id
+        return base_id(plan.result, plan.profile)
     listing = parse_listing(tree.repo.list_tree(tree.commit.tree))
     for path, data in plan.files.items():
         name = path.encode()
@@ -218,7 +231,7 @@ def require_locked(patchset: Patchset, plan: Plan, lock: Lock) -> None:
     info = plan.tree.info()
     if not wrong and base is not None:
         same_kind = (base.kind == "commit") == (info.commit is not None)
-        if same_kind and info.content_id != base.tree:
+        if same_kind and base_id(plan.tree, plan.profile) != base.tree:
             wrong.append(f"the base is {info.label}, the lock is for {base.label} (another tree)")
         elif not same_kind and base.version and info.version and base.version != info.version:
             wrong.append(f"the base is {info.version}, the lock is for {base.version}")

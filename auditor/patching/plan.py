@@ -7,7 +7,7 @@ plan, not an exception; patches that stand on it are not tried, and everything t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -82,13 +82,27 @@ class Plan:
         return found
 
 
+#: Lengths of a blob id as diffs write it, and as git stores it.
+_SHORTEST_ID = 7
+_WHOLE_ID = 40
+
+
 class Sources:
-    """Where contents come from while a plan is made: the tree, and clones that are here."""
+    """Where contents come from while a plan is made: the tree, clones that are here, other trees.
+
+    ``older`` are trees that the patches were made for. ``kept`` gives more of them (releases that were fetched
+    before); it is asked once, and only where nothing else has a content.
+    """
 
     def __init__(
-        self, tree: SourceTree, clones: Collection[GitRepo] = (), older: Collection[SourceTree] = ()
+        self,
+        tree: SourceTree,
+        clones: Collection[GitRepo] = (),
+        older: Collection[SourceTree] = (),
+        kept: Callable[[], Sequence[SourceTree]] | None = None,
     ) -> None:
         self.tree = tree
+        self._ask_kept = kept
         self.older = tuple(older)  # trees that the patches were made for
         own = getattr(tree, "repo", None) or getattr(getattr(tree, "base", None), "repo", None)
         self.clones = [own] if isinstance(own, GitRepo) else []
@@ -121,7 +135,21 @@ class Sources:
                     return data
             except MissingObject:
                 continue
-        return None
+        kept, path = self._kept.get(oid) or self._begins(oid) or (None, "")
+        return kept.read(path) if kept is not None else None
+
+    @cached_property
+    def _kept(self) -> dict[str, tuple[SourceTree, str]]:
+        trees = self._ask_kept() if self._ask_kept is not None else ()
+        return {oid: (tree, path) for tree in reversed(trees) for path, oid in tree.blobs().items()}
+
+    def _begins(self, oid: str) -> tuple[SourceTree, str] | None:
+        """The one content of the trees without history whose id begins with a short one."""
+        if not _SHORTEST_ID <= len(oid) < _WHOLE_ID:
+            return None
+        both = {**self._kept, **self._by_id}
+        found = [each for each in both if each.startswith(oid)]
+        return both[found[0]] if len(found) == 1 else None
 
     def resolve(self, patch: Patch) -> Resolved:
         """The content of a reference. ``UserError`` P060 where no clone that is here has it."""

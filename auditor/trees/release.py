@@ -42,6 +42,21 @@ def release_tree(distribution: str, version: str, *, notes: Sequence[str] = ()) 
     return WheelTree(wheel, distribution=distribution, kind="release", sha256=digest, notes=notes)
 
 
+def stored_releases(distribution: str) -> list[SourceTree]:
+    """The releases that were fetched before, by name; nothing is fetched, and one that cannot be read is no
+    release."""
+    found: list[SourceTree] = []
+    start = f"{normal_name(distribution)}-"
+    for place in sorted((cache_dir() / "wheels").glob(f"{start}*")):
+        try:
+            if _VERSION.fullmatch(place.name[len(start) :]) and (stored := _stored(place)):
+                wheel, digest = stored
+                found.append(WheelTree(wheel, distribution=distribution, kind="release", sha256=digest))
+        except UserError:
+            continue
+    return found
+
+
 def checked_version(version: str) -> str:
     """The version without a leading ``v``; ``UserError`` T015 if it is none."""
     match = _VERSION.fullmatch(version)
