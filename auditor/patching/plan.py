@@ -90,7 +90,7 @@ _WHOLE_ID = 40
 class Sources:
     """Where contents come from while a plan is made: the tree, clones that are here, other trees.
 
-    ``older`` are trees that the patches were made for. ``kept`` gives more of them (releases that were fetched
+    ``older`` are trees that the patches were made for. ``kept`` gives more of them (releases fetched
     before); it is asked once, and only where nothing else has a content.
     """
 
