@@ -109,12 +109,12 @@ def rebase(
     from auditor.patching.rebase_work import read_state
     from auditor.patching.verify import verify_plan
 
+    recovered = _recover(patchset, folder)
     found, profile = the_patchset(patchset, folder)
     if go_on and abort or (abort and onto):
         raise UserError("U005", "--abort stands alone", hints=[f"patches rebase {patchset} --abort"])
-    _recover(found)
     if abort:
-        return _abort(found)
+        return _abort(found, recovered)
     state = read_state(found) if go_on else None
     if state is not None:
         if onto is not None:
@@ -240,26 +240,31 @@ def _write(patchset: Patchset, files: dict[str, bytes | None]) -> None:
     write_in_place(patchset.folder, None, files, {}, before, what=f"rebase {patchset.name}")
 
 
-def _recover(patchset: Patchset) -> None:
-    """Finish or take back what a run that was killed left behind."""
+def _recover(name: str, folder: str | None) -> bool:
+    """Finish or take back what a run that was killed left behind; whether there was anything."""
+    from auditor.patching.patchset import find_patchset
     from auditor.patching.paths import STATE_FOLDER
     from auditor.patching.write.disk import Root, held
     from auditor.patching.write.journal import left_behind, recover
 
-    store = patchset.folder / STATE_FOLDER
+    place = find_patchset(name, Path(folder) if folder is not None else None)
+    store = place / STATE_FOLDER
     if not store.exists():
-        return
-    with held(patchset.folder, 10.0), Root(patchset.folder) as root:
+        return False
+    with held(place, 10.0), Root(place) as root:
         unfinished = left_behind(root, store)
-        if unfinished is not None:
-            how = recover(root, store, unfinished, None)
-            click.echo(f"note: a run was stopped in the middle; it is {how}: run it again", err=True)
-            raise UserError("P056", f"an unfinished rebase was {how}", place=patchset.place)
+        if unfinished is None:
+            return False
+        how = recover(root, store, unfinished, None)
+    click.echo(f"note: a rebase was stopped in the middle; it is {how}", err=True)
+    return True
 
 
-def _abort(patchset: Patchset) -> int:
+def _abort(patchset: Patchset, recovered: bool) -> int:
     there = _there(patchset)
     if not (patchset.folder / "rebase").exists():
+        if recovered:
+            return EXIT_OK
         raise UserError("P064", "no rebase was begun", place=patchset.place)
     if there:
         _write(patchset, dict.fromkeys(there))

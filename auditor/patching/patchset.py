@@ -30,6 +30,7 @@ from auditor.patching.header import (
     schema_of,
 )
 from auditor.patching.model import ChangeSet
+from auditor.patching.paths import STATE_FOLDER
 
 Form = Literal["structural", "diff", "reference"]
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
@@ -185,6 +186,13 @@ def load_patchset(name: str | Path, folder: Path | None = None) -> Patchset:
     """
     path = name if isinstance(name, Path) else find_patchset(name, folder)
     patchset = load_outline(path)
+    if (path / STATE_FOLDER / "journal").exists():
+        raise UserError(
+            "P056",
+            "a rebase was stopped in the middle: its files are of two kinds",
+            place=patchset.place,
+            hints=[f"patches rebase {patchset.name} --abort        # finishes it, or puts it back"],
+        )
     patches = tuple(load_patch(patchset, each) for each in patchset.file.order)
     return Patchset(patchset.name, path, patchset.place, patchset.file, patchset.document, patches)
 

@@ -202,6 +202,7 @@ def given_by(patchset: Patchset, name: str, path: Path, profile: Profile, shown:
 
     ``UserError`` P065 for markers that are left, an empty resolution, or a diff that does not fit.
     """
+    patchset.patch(name)
     try:
         if path.is_dir():
             found = {
