@@ -194,6 +194,7 @@ def test_misses(edit: str, note: str) -> None:
         ("narrow: {in: a.b, at: x == 1, with: x ==}", "patch.yaml:2:39", "not a Python expression"),
         ("insert: {in: a.b, code: pass}", "patch.yaml:2:11", "one of before, after, at says where"),
         ("replace: {in: a.b, find: f($X), with: g($Y)}", "patch.yaml:2:41", "$Y is not in `find`"),
+        ("replace: {in: a.b, find: f($X), with: $X}", "patch.yaml:2:41", "a lone metavariable"),
         ("add-file: {path: ../x.py, from: x.py}", "patch.yaml:2:20", ".."),
     ],
 )
@@ -472,3 +473,10 @@ def test_a_pattern_with_the_whole_test_finds_itself_done(at: str, test: str) -> 
     joined = f"({test})" if " or " in test and "(" not in test else test
     for done in (f"w and {joined} and not z", f"not z and ({joined}) and w"):
         assert made(edit, source.replace(f"if {test}", f"if {done}")).status == "upstream", done
+
+
+def test_nesting_without_end_is_no_crash() -> None:
+    source = "def f():\n    return " + "-" * 5000 + "1\n"
+    outcome = made('- replace: {in: example.m.f, find: "return $X", with: "return 2"}', source)
+    assert outcome.status == "conflict"
+    assert outcome.hunks[0].note.startswith("P073: ")

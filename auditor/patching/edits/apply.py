@@ -58,6 +58,9 @@ class _Work:
             result = HunkResult(_path_of(named), index, "skipped", "", note=left.fact)
         except Miss as miss:
             result = HunkResult(_path_of(named), index, "conflict", "", note=miss.note())
+        except (RecursionError, MemoryError):
+            note = "P073: nested too deeply to be read"
+            result = HunkResult(_path_of(named), index, "conflict", "", note=note)
         self.results.append(result)
 
     def _made(self, index: int, edit: model.Strict, named: str) -> HunkResult:

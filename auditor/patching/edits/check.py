@@ -173,7 +173,12 @@ def _changes_nothing(
         yield ("with",), "changes nothing: it is the pattern itself"
     if isinstance(body, model.Replace):
         try:
-            unknown = shape(body.with_).holes - shape(at).holes
+            new = shape(body.with_)  # so that the edit can find itself done
+        except PatternError as error:
+            yield ("with",), str(error)
+            return
+        try:
+            unknown = new.holes - shape(at).holes
         except PatternError:
             return
         for name in sorted(unknown):
