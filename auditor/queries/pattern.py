@@ -304,6 +304,10 @@ def _match(pattern: Any, node: Any, env: dict[str, Any]) -> Iterator[dict[str, A
         if pattern.evaluated_value == node.evaluated_value:
             yield env
         return
+    if isinstance(pattern, cst.FormattedString) and isinstance(node, cst.FormattedString):
+        if pattern.prefix == node.prefix:  # quotes are formatting here, too
+            yield from _sequence(pattern.parts, node.parts, env)
+        return
     if isinstance(pattern, (cst.Integer, cst.Float)) and isinstance(node, type(pattern)):
         if pattern.evaluated_value == node.evaluated_value:
             yield env

@@ -480,3 +480,11 @@ def test_nesting_without_end_is_no_crash() -> None:
     outcome = made('- replace: {in: example.m.f, find: "return $X", with: "return 2"}', source)
     assert outcome.status == "conflict"
     assert outcome.hunks[0].note.startswith("P073: ")
+
+
+def test_quotes_of_formatted_strings_are_formatting() -> None:
+    source = "def f(x):\n    log(f'at {x!r:>4}')\n\n\ndef log(x): ...\n"
+    edit = """- set-call: {in: example.m.f, call: 'log(f"at {x!r:>4}")', to: print}"""
+    assert result(edit, source) == source.replace("    log(", "    print(")
+    other = made(edit.replace("at ", "in "), source)
+    assert other.hunks[0].note.startswith("P071: ")
