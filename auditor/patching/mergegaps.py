@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from auditor.patching.mergechanges import Change
 from auditor.patching.mergeimports import Import, ImportEdit, bound, imported, is_import
 from auditor.patching.mergemates import Mates
-from auditor.patching.mergeorder import goes_behind
+from auditor.patching.mergeorder import goes_behind, set_off
 from auditor.patching.mergetext import first_words, reindented
 from auditor.patching.mergetokens import Splice
 from auditor.patching.statements import Arm, Source, Statement
@@ -182,29 +182,42 @@ class GapMerge(Mates):
                 )
         if wanted:
             assert first.arm is not None
-            text = self._text(change, wanted, first.arm)
-            settled.splices.insert(0, Splice(settled.splices[0].start, settled.splices[0].start, text))
+            where = settled.splices[0].start
+            early, beside = self._beside(change, mates, wanted, first.arm)
+            if beside and len(wanted) > len(mates) and wanted[0].in_function():
+                settled.guess = settled.guess or "ours added statements beside those that it replaces"
+            if early:
+                text = self._text(change, wanted[:early], first.arm)
+                settled.splices.insert(0, Splice(beside, beside, text))
+            text = self._text(change, wanted[early:], first.arm)
+            settled.splices.insert(bool(early), Splice(where, where, text))
         return settled
+
+    def _beside(
+        self, change: Change, mates: list[Statement], wanted: list[Statement], arm: Arm
+    ) -> tuple[int, int]:
+        """How many of the new statements belong to the one before the replaced ones, and where that ends.
+
+        (0, 0) where ours has nothing new beside the replaced statements.
+        """
+        siblings = change.arm_base.children
+        pairs = self._children(change.arm_base, arm)
+        here = [at for at, s in enumerate(arm.children) if any(s is o for o in mates)]
+        after = self._nearest(siblings[change.after : change.after + 1], pairs, arm, len(arm.children))[0]
+        before = self._nearest(siblings[max(change.before, 0) : change.before + 1], pairs, arm, -1)[0]
+        if not here:
+            return 0, 0
+        apart = before is not None and before < here[0] - 1
+        if not apart or before is None or before < 0:
+            return 0, int(after is not None and after > here[-1] + 1)
+        first = next((at for at, t in enumerate(wanted) if at and set_off(t)), 0)
+        return (0 if set_off(wanted[0]) else first), arm.children[before].end
 
     def _insert(self, change: Change, arm: Arm, owner: Statement | None, wanted: list[Statement]) -> Settled:
         mates = self._children(change.arm_base, arm)
         siblings = change.arm_base.children
-        low = high = None
-        far_low = far_high = 0
-        for at in range(change.before, -1, -1):
-            low = self._place(siblings[at], mates, arm)
-            if low is not None:
-                break
-            far_low += 1
-        else:
-            low, far_low = (-1, far_low) if not far_low else (None, far_low)
-        for at in range(change.after, len(siblings)):
-            high = self._place(siblings[at], mates, arm)
-            if high is not None:
-                break
-            far_high += 1
-        else:
-            high, far_high = (len(arm.children), far_high) if not far_high else (None, far_high)
+        low, far_low, low_wrapped = self._nearest(siblings[: change.before + 1][::-1], mates, arm, -1)
+        high, far_high, high_wrapped = self._nearest(siblings[change.after :], mates, arm, len(arm.children))
         if low is None and high is None:
             if change.arm_base.children and not _free(wanted):
                 return self._insert_elsewhere(change)
@@ -216,8 +229,11 @@ class GapMerge(Mates):
             between = arm.children[low + 1 : high]
             if between and all(map(is_import, [*between, *wanted])):
                 at = low + 1 + sum(o.norm < wanted[0].norm for o in between)
-            elif between and not far_low and not far_high and goes_behind(change, wanted, arm, low, high):
-                at = high
+            elif between and not far_low and not far_high:
+                # What was put into a block of its own took its neighbour along.
+                wrapped = low_wrapped != high_wrapped
+                behind = high_wrapped if wrapped else goes_behind(change, wanted, arm, low, high)
+                at = high if behind else low + 1
             sure = high == low + 1 and not far_low and not far_high
         elif low is not None:
             at, sure = low + 1, False
@@ -237,8 +253,24 @@ class GapMerge(Mates):
         settled.splices.append(Splice(where, where, text))
         return settled
 
-    def _place(self, sibling: Statement, mates: dict[int, Statement], arm: Arm) -> int | None:
-        """Where in ``arm`` of ours a statement of the base stands, or the one that it was put into."""
+    def _nearest(
+        self, siblings: Sequence[Statement], mates: dict[int, Statement], arm: Arm, end: int
+    ) -> tuple[int | None, int, bool]:
+        """The nearest sibling that ours has: its place, how many it has not before it, whether it is wrapped.
+
+        Without any sibling on that side the place is ``end``.
+        """
+        for far, sibling in enumerate(siblings):
+            place = self._place(sibling, mates, arm)
+            if place is not None:
+                return place[0], far, place[1]
+        return (None if siblings else end), len(siblings), False
+
+    def _place(self, sibling: Statement, mates: dict[int, Statement], arm: Arm) -> tuple[int, bool] | None:
+        """Where in ``arm`` of ours a statement of the base stands, or the one that it was put into.
+
+        The second value says that it was put into another one.
+        """
         mate = mates.get(id(sibling))
         found = [mate] if mate is not None else self._copies(sibling)
         places: set[int] = set()
@@ -248,7 +280,7 @@ class GapMerge(Mates):
                 at = at.parent
             if at is not None:
                 places.add(next(k for k, s in enumerate(arm.children) if s is at))
-        return places.pop() if len(places) == 1 else None
+        return (places.pop(), mate is None) if len(places) == 1 else None
 
     def _insert_elsewhere(self, change: Change) -> Settled:
         """The block is gone; its neighbours may stand at another depth of the same function."""

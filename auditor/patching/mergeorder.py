@@ -17,9 +17,9 @@ def goes_behind(change: Change, wanted: Sequence[Statement], arm: Arm, low: int,
     siblings = change.arm_theirs.children
     end = next(at for at, s in enumerate(siblings) if s is wanted[0]) + len(wanted)
     mine = arm.children[low + 1 : high]
-    score = 4 * (_set_off(wanted[0]) - _set_off(mine[0]))
+    score = 4 * (set_off(wanted[0]) - set_off(mine[0]))
     if end < len(siblings) and high < len(arm.children):
-        score += 2 * (_set_off(arm.children[high]) - _set_off(siblings[end]))
+        score += 2 * (set_off(arm.children[high]) - set_off(siblings[end]))
     before = _words(arm.children[low : low + 1]) if low >= 0 else set()
     behind = _words(arm.children[high : high + 1])
     other, here = _words(wanted), _words(mine)
@@ -28,7 +28,7 @@ def goes_behind(change: Change, wanted: Sequence[Statement], arm: Arm, low: int,
     return score >= 0
 
 
-def _set_off(statement: Statement) -> int:
+def set_off(statement: Statement) -> int:
     """1 for a statement with a blank line above it."""
     return int(b"\n" in statement.lead_text.split(b"#")[0])
 
