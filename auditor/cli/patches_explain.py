@@ -161,7 +161,7 @@ def tree_words(tree: Any) -> str:
 def _story(story: HunkStory, color: bool, full: bool) -> list[str]:
     from auditor.cli.patches_page import painted
 
-    where = story.path if story.index < 0 else f"{story.path} hunk {story.index + 1}"
+    where = story.path if story.index < 0 else f"{story.path} {story.what} {story.index + 1}"
     symbol = f" in {story.symbol}" if story.symbol else ""
     lines = ["", painted(f"{where}{symbol}", "conflict", color)]
     lines += [f"  {story.fact}"] if story.fact else []
@@ -169,7 +169,7 @@ def _story(story: HunkStory, color: bool, full: bool) -> list[str]:
     if culprit is not None:
         entry = culprit.entry
         lines.append(f"  culprit   {entry.oid[:9]} {entry.date} {entry.subject}")
-        lines.append("            the hunk goes on the commit before it, and not with it")
+        lines.append(f"            the {story.what} goes on the commit before it, and not with it")
         lines += [f"            {story.why}: so on the main line, at least"] if story.why else []
         if culprit.moved:
             lines.append(f"            it moved the file to {culprit.moved}")

@@ -32,6 +32,7 @@ _DEFINES = re.compile(rb"(?m)^[ \t]*(?:async )?(?:def|class) ([A-Za-z_]\w*)")
 #: Versions of a file up to which every change to the lines is named.
 _FOLLOWED = 400
 _NEAR = 3
+_NO_HISTORY = "naming the commit needs the history: --clone PATH of a clone of the upstream"
 Lines = tuple[tuple[str, str], ...]
 
 
@@ -49,6 +50,7 @@ class HunkStory:
     why: str = ""  # why no culprit is named, or what is not sure about it
     also: tuple[LogEntry, ...] = ()  # other commits that changed these lines, oldest first
     near: tuple[str, ...] = ()  # places on the tree that it could be meant for
+    what: str = "hunk"  # or "edit", of a structural patch
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,34 @@ class Explained:
 def explain(plan: Plan, name: str, sources: Sources, repo: GitRepo | None) -> Explained:
     """What hinders the patch ``name`` of a plan. Without ``repo`` no commit is named, and it is said so."""
     entry = next(e for e in plan.entries if e.name == name)
+    if entry.outcome.status == "conflict" and entry.patch.form == "structural":
+        return Explained(entry, tuple(_edit_stories(plan, entry, repo)))
     if entry.outcome.status != "conflict" or entry.changes is None:
         return Explained(entry)
     work = _Work(plan, entry, sources, repo)
     bad = [hunk for hunk in entry.outcome.hunks if hunk.status == "conflict"]
     return Explained(entry, tuple(work.story(hunk) for hunk in bad))
+
+
+def _edit_stories(plan: Plan, entry: Planned, repo: GitRepo | None) -> Iterable[HunkStory]:
+    """The edits of a structural patch that do not go."""
+    from auditor.patching.explain_edits import culprit_of_edit
+
+    tip = tip_of(plan.tree, repo) if repo is not None else ""
+    for hunk in entry.outcome.hunks:
+        if hunk.status != "conflict":
+            continue
+        culprit: Culprit | None = None
+        also: tuple[LogEntry, ...] = ()
+        why = _NO_HISTORY
+        if repo is not None and tip:
+            try:
+                culprit, why, also = culprit_of_edit(plan, entry.patch, hunk, repo, tip)
+            except (KeyError, UserError):
+                why = "the history cannot be read: objects of it are not in the clone"
+        fact, _, near = hunk.note.partition("; nearest: ")
+        places = tuple(near.split(", ")) if near else ()
+        yield HunkStory(hunk.path, hunk.index, hunk.symbol, fact, (), (), culprit, why, also, places, "edit")
 
 
 class _Work:
@@ -131,7 +156,7 @@ class _Work:
         self, change: FileChange, part: FileChange, base: bytes | None, place: str | None
     ) -> tuple[Culprit | None, str, tuple[LogEntry, ...]]:
         if self.repo is None or not self.tip:
-            return None, "naming the commit needs the history: --clone PATH of a clone of the upstream", ()
+            return None, _NO_HISTORY, ()
         try:
             return self._bisected(self.repo, change, part, base, place)
         except (KeyError, UserError) as error:

@@ -10,6 +10,7 @@ from test_patching_rebase import FILES, ONE, ROOT, A, change, commit, patchset
 
 from auditor.patching.explain import Explained, HunkStory, explain
 from auditor.patching.model import FileChange
+from auditor.patching.patchset import load_patchset
 from auditor.patching.plan import Sources, plan
 from auditor.profile import Profile, load_profile
 from auditor.trees.base import SourceTree
@@ -158,3 +159,37 @@ def test_a_wheel_is_placed_on_the_line_by_its_files(tmp_path: Path, profile: Pro
 def test_what_does_not_conflict_has_no_story(tmp_path: Path, profile: Profile) -> None:
     found, _ = told(tmp_path, profile, [{PATH: A + "\n"}], {"one": [change(PATH, A, ONE)]}, "one")
     assert found.entry.outcome.status == "clean" and found.stories == ()
+
+
+SIZED = A.replace("def first():", "def first(size=1):")
+AWAY = ROOT + "srt/other.py"
+
+
+@pytest.mark.parametrize(
+    ("third", "code"),
+    [
+        ({PATH: SIZED.replace("first", "primary")}, "P070"),
+        ({PATH: SIZED.replace("size=1", "size=3")}, "P077"),
+        ({PATH: None, AWAY: "z = 1\n"}, "P070"),
+    ],
+)
+def test_an_edit_whose_place_went(
+    tmp_path: Path, profile: Profile, third: dict[str, str | None], code: str
+) -> None:
+    folder = tmp_path / "clone"
+    last = {path: text + "\nlast = 1\n" for path, text in third.items() if text}
+    versions: list[Mapping[str, str | None]] = [{**FILES, PATH: SIZED}, {PATH: SIZED + "\n"}, third, last]
+    ids = [commit(folder, files, f"change {n} (#{n + 100})") for n, files in enumerate(versions)]
+    found = patchset(tmp_path, {"one": [change(PATH, A, ONE)]})
+    (found.folder / "patches" / "one.patch").unlink()
+    (found.folder / "patches" / "one.yaml").write_text(
+        "title: Another default\nwhy: {kind: local-only, reason: a test}\nedits:\n"
+        '  - set-default: {in: sglang.srt.a.first, name: size, was: "1", to: "2"}\n'
+    )
+    repo = GitRepo.find(folder) or pytest.fail("no clone")
+    tree = CommitTree(repo, "HEAD")
+    sources = Sources(tree, [repo])
+    planned = plan(load_patchset(found.folder), tree, profile, sources=sources, stop=False)
+    story = one(explain(planned, "one", sources, repo))
+    assert story.fact.startswith(code) and story.what == "edit"
+    assert story.culprit is not None and story.culprit.entry.oid == ids[2]
