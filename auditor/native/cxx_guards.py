@@ -142,14 +142,25 @@ class Guards:
             if missed:
                 return _Verdict("falls-through", f"no branch for it: {missed[-1].text}", missed)
             return _Verdict("unknown", "no way to a kernel was found", ())
-        judged = [self._end(end, target, loaded) for end in working]
+        # A request often stands under a test of its own (`if (bytes >= 48 * 1024)`): a launch has it on all ways.
+        asked: dict[tuple[str, int], frozenset[tuple[str, int]]] = {}
+        for end in working:
+            for launch in end.path.facts.launches:
+                asked[launch] = asked.get(launch, frozenset()) | end.path.facts.shared
+        judged = [self._end(end, target, loaded, asked) for end in working]
         for wanted in ("runs", "unknown", "not-built"):
             for verdict in judged:
                 if verdict.outcome == wanted:
                     return verdict
         return judged[0]
 
-    def _end(self, end: End, target: Target, loaded: Built | None) -> _Verdict:
+    def _end(
+        self,
+        end: End,
+        target: Target,
+        loaded: Built | None,
+        asked: dict[tuple[str, int], frozenset[tuple[str, int]]],
+    ) -> _Verdict:
         """One way to a kernel: whether what it reaches is code for this target."""
         facts = end.path.facts
         proof = end.path.steps
@@ -191,7 +202,22 @@ class Guards:
             if len(empty) == len(facts.kernels) and not facts.tags:
                 return _Verdict("not-built", where.text, (*proof, where))
             return _Verdict("unknown", where.text, (*proof, where))
-        return _Verdict("runs", "", proof)
+        requests = facts.shared.union(*(asked.get(launch, ()) for launch in facts.launches))
+        return self._room(requests, target, proof) or _Verdict("runs", "", proof)
+
+    def _room(
+        self, requests: frozenset[tuple[str, int]], target: Target, proof: tuple[Step, ...]
+    ) -> _Verdict | None:
+        """Whether launches ask for more shared memory than the target has, where constants tell."""
+        limit = target.smem_per_block
+        asked = [(n, *at) for at in sorted(requests) for n in self.program.amounts.asked(*at)]
+        over = sorted((n, path, line) for n, path, line in asked if n is not None and n > limit)
+        if not over:
+            return None
+        amount, path, line = over[0]
+        text = f"asks for {amount:,} bytes of shared memory at launch; {target.name} has at most {limit:,}"
+        every = len(over) == len(asked)
+        return _Verdict("raises" if every else "unknown", text, (*proof, Step(text, path, line)))
 
     def _said(self, tag: str) -> str:
         known = self.program.native.tags.get(tag)

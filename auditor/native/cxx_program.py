@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from auditor.native.cxx_const import REQUEST, Amounts
 from auditor.native.cxx_index import Definition, Source, source_of
 from auditor.native.cxx_parse import closed_checks, parse_block
 from auditor.native.cxx_parse import text as text_of
@@ -55,6 +56,7 @@ class Facts(NamedTuple):
     outside: bool = False  # uses templates of libraries outside that launch kernels of their own
     unsure: frozenset[tuple[str, int, str]] = frozenset()  # undecided #if on the way: path, line, condition
     broken: frozenset[tuple[str, int]] = frozenset()  # files on the way whose braces do not match, with lines
+    shared: frozenset[tuple[str, int]] = frozenset()  # requests for shared memory at launch
 
     def plus(self, other: Facts) -> Facts:
         """Both together."""
@@ -69,6 +71,7 @@ class Facts(NamedTuple):
             self.outside or other.outside,
             self.unsure | other.unsure,
             self.broken | other.broken,
+            self.shared | other.shared,
         )
 
 
@@ -103,6 +106,7 @@ class CxxProgram:
         self._pieces: dict[str, Any] = {}
         self._open: dict[Definition, list[str]] = {}
         self._included: dict[str, list[str]] = {}
+        self.amounts = Amounts(self)
         self.macros.preload()
         spaces = "|".join(re.escape(text) for text in native.tag_namespaces)
         # Tags of the same shape that the data do not list are found too: they are unknown, not nothing.
@@ -252,6 +256,10 @@ class CxxProgram:
             for match in _LAUNCH.finditer(text):
                 where = (path, line + text.count("\n", 0, match.start()))
                 facts = facts.plus(Facts(launches=frozenset([where])))
+        if "MaxDynamicSharedMemorySize" in text:
+            for match in REQUEST.finditer(text):
+                where = (path, line + text.count("\n", 0, match.start()))
+                facts = facts.plus(Facts(shared=frozenset([where])))
         for match in self._tag.finditer(text):
             there = line + text.count("\n", 0, match.start())
             facts = facts.plus(Facts(tags=frozenset([(match[1], path, there)])))
