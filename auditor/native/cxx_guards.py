@@ -142,7 +142,7 @@ class Guards:
             if missed:
                 return _Verdict("falls-through", f"no branch for it: {missed[-1].text}", missed)
             return _Verdict("unknown", "no way to a kernel was found", ())
-        # A request often stands under a test of its own (`if (bytes >= 48 * 1024)`): a launch has it on all ways.
+        # A request often stands under a test of its own (more than 48 KB?): the launch has it on all ways.
         asked: dict[tuple[str, int], frozenset[tuple[str, int]]] = {}
         for end in working:
             for launch in end.path.facts.launches:

@@ -17,7 +17,8 @@ project(kern LANGUAGES CXX CUDA)
 find_package(Torch REQUIRED)
 Python_add_library(fast MODULE csrc/bind.cc csrc/ops.cu)
 target_compile_options(fast PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-gencode=arch=compute_80,code=sm_80
-  -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_100,code=sm_100 -gencode=arch=compute_120,code=sm_120>)
+  -gencode=arch=compute_90,code=sm_90 -gencode=arch=compute_100,code=sm_100
+  -gencode=arch=compute_120,code=sm_120>)
 install(TARGETS fast LIBRARY DESTINATION kern_pkg)
 """
 ASK = "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, {});"
