@@ -14,10 +14,11 @@ from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, S
 from auditor.patching.moved import finder_of
 from auditor.patching.portfile import merge_file
 from auditor.patching.porthistory import History
-from auditor.patching.porthunks import apply_hunks, reverse
+from auditor.patching.porthunks import apply_hunks
 from auditor.patching.portlines import split_lines
 from auditor.patching.portmoved import MovedPart, MovedPort, is_shim
 from auditor.patching.portpieces import FileMerge, Piece
+from auditor.patching.portplain import carry_plain
 from auditor.trees.base import SourceTree
 from auditor.trees.names import blob_id
 
@@ -250,23 +251,16 @@ class _Port:
         return self._merged(change, path, merged, ours)
 
     def _unknown_base(self, change: FileChange, path: str, our_lines: list[bytes]) -> FilePort:
-        applied = apply_hunks(our_lines, change.hunks, search=True)
-        back = apply_hunks(our_lines, [reverse(hunk) for hunk in change.hunks], search=True)
-        if applied is not None and back is None:
-            done = FilePort(files={path: b"".join(applied.lines)})
-            for n, hunk in enumerate(change.hunks):
-                there = applied.starts[n][0] + 1 == max(hunk.old_start, 1)
-                done.hunks.append(
-                    self._result(change, n, "clean" if there else "moved", "old lines found once")
-                )
-            return done
-        if back is not None and applied is None:
-            return FilePort(
-                [self._result(change, n, "upstream", "reverse-applies") for n in range(len(change.hunks))]
+        lines, told = carry_plain(our_lines, change.hunks)
+        done = FilePort()
+        for number, hunk in enumerate(told):
+            done.hunks.append(
+                HunkResult(change.path, number, hunk.status, hunk.proof, line=hunk.line, note=hunk.note)
             )
-        return _whole(
-            change, "conflict", "", f"the file it was made for is not known, and its lines do not fit {path}"
-        )
+        words = {hunk.status for hunk in told}
+        if "conflict" not in words and words != {"upstream"}:
+            done.files[path] = b"".join(lines)
+        return done
 
     def _merged(self, change: FileChange, path: str, merged: FileMerge, ours: bytes) -> FilePort:
         done = FilePort()

@@ -94,3 +94,29 @@ def test_a_patch_on_its_own_base_is_clean_and_twice_is_nothing(name: str) -> Non
     assert {hunk.proof for hunk in outcome.hunks} == {"preimage identical"}
     again = _carry(base, _after(base, outcome), patch)
     assert again.status == "upstream" and not again.files
+
+
+TWO = b"def one(x):\n    x = x + 1\n    return x\n\n\ndef two(x):\n    x = x + 1\n    return x\n"
+PLAIN = b"""\
+--- a.py
++++ a.py
+@@ -6,3 +6,3 @@ def two(x):
+     x = x + 1
+-    return x
++    return -x
+"""
+
+
+def test_a_base_that_nobody_has_needs_one_place() -> None:
+    patch = PLAIN.replace(b"-6,3 +6,3", b"-7,2 +7,2")
+    outcome = port(parse_patch(patch, "p"), MemoryTree({"a.py": TWO}), blobs=lambda _: None)
+    assert outcome.status == "clean"
+    assert outcome.files["a.py"] == TWO[:-9] + b"return -x\n"
+    nameless = patch.replace(b" def two(x):", b"")
+    refused = port(parse_patch(nameless, "p"), MemoryTree({"a.py": TWO}), blobs=lambda _: None)
+    assert refused.status == "conflict" and not refused.files
+    assert "more than once" in refused.hunks[0].note
+    after = {"a.py": TWO[:-9] + b"return -x\n"}
+    assert port(parse_patch(patch, "p"), MemoryTree(after), blobs=lambda _: None).status == "upstream"
+    other = port(parse_patch(patch, "p"), MemoryTree({"a.py": b"x = 1\n"}), blobs=lambda _: None)
+    assert other.status == "conflict" and "not in the file" in other.hunks[0].note
