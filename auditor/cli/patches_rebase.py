@@ -129,7 +129,7 @@ def rebase(
             place=f"{found.place}/rebase",
             hints=[f"patches rebase {patchset} --continue", f"patches rebase {patchset} --abort"],
         )
-    given, accepted, solved = _decided(found, profile, state, resolve, accept_look)
+    given, accepted, solved = _decided(found, profile, state, resolve, accept_look, retire)
     tree = base_tree(onto, clone, profile)
     if state is not None:
         _check(state, tree, found)
@@ -191,8 +191,12 @@ def _decided(
     state: State | None,
     resolve: tuple[str, ...],
     accept_look: tuple[str, ...],
+    retire: tuple[str, ...],
 ) -> tuple[dict[str, Given], list[str], list[str]]:
-    """What a person decided: resolutions by patch, accepted guesses, patches solved in earlier rounds."""
+    """What a person decided: resolutions by patch, accepted guesses, patches solved in earlier rounds.
+
+    The files of a patch that is retired now do not count any more.
+    """
     from auditor.patching.rebase_work import FOLDER as WORK
     from auditor.patching.rebase_work import given_by
 
@@ -201,7 +205,7 @@ def _decided(
     if state is not None:
         for name in (*state.resolved, *state.open):
             place = patchset.folder / WORK / name
-            if place.exists():
+            if place.exists() and name not in retire:
                 given[name] = given_by(patchset, name, place, profile, f"{patchset.place}/{WORK}/{name}")
     for word in resolve:
         name, equals, path = word.partition("=")

@@ -203,6 +203,11 @@ def given_by(patchset: Patchset, name: str, path: Path, profile: Profile, shown:
     ``UserError`` P065 for markers that are left, an empty resolution, or a diff that does not fit.
     """
     patchset.patch(name)
+    begun = shown == f"{patchset.place}/{FOLDER}/{name}"
+    retiring = (
+        name,
+        f"patches rebase {patchset.name} {'--continue' if begun else '--onto REV'} --retire {name}",
+    )
     try:
         if path.is_dir():
             found = {
@@ -210,7 +215,7 @@ def given_by(patchset: Patchset, name: str, path: Path, profile: Profile, shown:
                 for each in sorted(path.rglob("*"))
                 if each.is_file() and not each.is_symlink()
             }
-            return lambda tree: _from_files(found, tree, profile, shown, name)
+            return lambda tree: _from_files(found, tree, profile, shown, retiring)
         raw = _read(path, shown)
     except OSError as error:
         raise UserError("P065", f"cannot be read: {error.strerror or error}", place=shown) from None
@@ -235,25 +240,33 @@ def given_by(patchset: Patchset, name: str, path: Path, profile: Profile, shown:
             if change.old_path not in (None, change.new_path) and not change.copied:
                 files[str(change.old_path)] = None
             files[change.path] = None if change.new_path is None else after
-        return _outcome(files, tree, shown, name)
+        return _outcome(files, tree, shown, retiring, {})
 
     return carried
 
 
 def _from_files(
-    found: Mapping[str, bytes], tree: SourceTree, profile: Profile, shown: str, name: str
+    found: Mapping[str, bytes], tree: SourceTree, profile: Profile, shown: str, retiring: tuple[str, str]
 ) -> Outcome:
     paths = PathMap(profile, tree.blobs())
+    written: dict[str, str] = {}  # path of this tree -> as the person's folder has it
     files: dict[str, bytes | None] = {}
     for path, data in found.items():
         here = paths.path(path)
         if here is None:
             raise UserError("P065", f"{path} is no part of this tree", place=shown)
         files[here] = data
-    return _outcome(files, tree, shown, name)
+        written[here] = path
+    return _outcome(files, tree, shown, retiring, written)
 
 
-def _outcome(files: dict[str, bytes | None], tree: SourceTree, shown: str, name: str) -> Outcome:
+def _outcome(
+    files: dict[str, bytes | None],
+    tree: SourceTree,
+    shown: str,
+    retiring: tuple[str, str],
+    written: Mapping[str, str],
+) -> Outcome:
     here = tree.blobs()
     changed: dict[str, bytes | None] = {}
     for path, data in sorted(files.items()):
@@ -263,7 +276,7 @@ def _outcome(files: dict[str, bytes | None], tree: SourceTree, shown: str, name:
             raise UserError(
                 "P065",
                 "a conflict marker is left: both sides have to become one",
-                place=f"{shown}/{path}:{line}",
+                place=f"{shown}/{written.get(path, path)}:{line}",
                 hints=["edit the file; no line of <<<<<<<, ||||||| and >>>>>>> may stay"],
             )
         if (tree.read(path) if path in here else None) != data:
@@ -271,9 +284,9 @@ def _outcome(files: dict[str, bytes | None], tree: SourceTree, shown: str, name:
     if not changed:
         raise UserError(
             "P065",
-            f"the resolution of {name} changes nothing: the new base is left as it is",
+            f"the resolution of {retiring[0]} changes nothing: the new base is left as it is",
             place=shown,
-            hints=[f"take {name} out of the order if it is not needed any more"],
+            hints=[f"{retiring[1]}        # if it is not needed any more"],
         )
     hunks = tuple(HunkResult(path, -1, "clean", "resolved by a person") for path in changed)
     return Outcome("clean", hunks, changed, note="resolved by a person")

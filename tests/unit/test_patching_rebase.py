@@ -336,3 +336,52 @@ def test_a_structural_patch_gets_the_new_name_of_its_place(
     wanted = STRUCTURAL.replace("in: sglang.srt.a.first ", "in: sglang.srt.deep.b.first ")
     assert (moved.files["patches/one.yaml"] or b"").decode() == wanted
     assert moved.again is not None and moved.again.entries[0].outcome.status == "clean"
+
+
+def test_a_resolution_on_a_wheel_is_named_as_it_lies_there_and_an_empty_one_says_how_to_retire(
+    tmp_path: Path, profile: Profile
+) -> None:
+    path = ROOT + "srt/a.py"
+    found = patchset(tmp_path, {"one": [change(path, A, ONE)]})
+    wheel = tmp_path / "wheel"
+    (wheel / "sglang/srt").mkdir(parents=True)
+    (wheel / "sglang/version.py").write_text("v = 1\n")
+    (wheel / "sglang/srt/a.py").write_text(A.replace("a = 1", "a = 2"))
+    work = found.folder / "rebase/one"
+    (work / path).parent.mkdir(parents=True)
+    shown = f"{found.place}/rebase/one"
+    (work / path).write_text("<<<<<<< x\n=======\n>>>>>>> y\n")
+    with pytest.raises(UserError) as failed:
+        given_by(found, "one", work, profile, shown)(FolderTree(wheel))
+    assert failed.value.place == f"{shown}/{path}:1"
+    (work / path).write_text(A.replace("a = 1", "a = 2"))
+    with pytest.raises(UserError, match="of one changes nothing") as failed:
+        given_by(found, "one", work, profile, shown)(FolderTree(wheel))
+    assert failed.value.hints[0].startswith(f"patches rebase {found.name} --continue --retire one ")
+
+
+def test_a_patch_is_retired_in_the_middle_of_a_rebase(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from auditor.cli.clickrun import run
+    from auditor.cli.groups import patches
+
+    monkeypatch.setenv("SGLANG_AUDITOR_CACHE_DIR", str(tmp_path / "cache"))
+    path = ROOT + "srt/a.py"
+    found = patchset(tmp_path, {"one": [change(path, A, ONE)]})
+    base = tmp_path / "base"
+    for name, text in (("srt/a.py", A.replace("a = 1", "a = 2")), ("version.py", "v = 1\n")):
+        (base / ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+        (base / ROOT / name).write_text(text)
+
+    def call(*words: object) -> int:
+        return run(patches, "patches", ["rebase", str(found.folder), *map(str, words)])
+
+    assert call("--onto", base) == 3
+    assert (found.folder / "rebase/one").is_dir()
+    for each in (found.folder / "rebase/one").rglob("*.py"):
+        each.write_text(A.replace("a = 1", "a = 2"))
+    assert call("--continue") == 2
+    assert call("--continue", "--retire", "one") == 0
+    assert not (found.folder / "rebase").exists()
+    assert "one" not in (found.folder / "patchset.yaml").read_text()
