@@ -77,7 +77,7 @@ def explain(
     planned = plan(found, tree, profile, sources=sources, stop=False, judge=judge_for(profile))
     repo = getattr(tree, "repo", None) or next(iter(clones(clone, profile)), None)
     told = tell(planned, patch, sources, repo)
-    since = since_of(told.entry, tree, repo, sources, profile)
+    since = since_of(told.entry, tree, repo, sources, profile, found.new_file)
     if form == "json":
         _say(_json(told, since, tree).decode())
     else:
@@ -86,28 +86,23 @@ def explain(
     return EXIT_CONFLICT if told.entry.outcome.status == "conflict" else EXIT_OK
 
 
-def since_of(entry: Planned, tree: Any, repo: Any, sources: Any, profile: Any) -> Since | None:
+def since_of(entry: Planned, tree: Any, repo: Any, sources: Any, profile: Any, files: Any) -> Since | None:
     """Since when a patch is upstream; None where it is not, or no history tells."""
-    if entry.outcome.status != "upstream" or entry.changes is None or repo is None:
+    if entry.outcome.status != "upstream" or repo is None:
         return None
     from auditor.patching.remade import Names
-    from auditor.patching.since import since
+    from auditor.patching.since import since, since_edits
 
-    root = Names(profile, tree.blobs()).repository("")
     below = [f"{each}/" for each in profile.roots.repository if each]
+    metadata = profile.start.metadata if profile.start is not None else ()
     names = [name for name in profile.markers if name.endswith("version.py")]
-    names += [
-        name for name in (profile.start.metadata if profile.start is not None else ()) if "*" not in name
-    ]
-    return since(
-        entry.changes,
-        entry.outcome,
-        tree,
-        repo,
-        blobs=sources.blob,
-        root=root,
-        version_files=[top + name for top in below for name in names],
-    )
+    names += [name for name in metadata if "*" not in name]
+    versions = [top + name for top in below for name in names]
+    outcome = entry.outcome
+    if entry.changes is None:
+        return since_edits(entry.patch, outcome, tree, repo, profile, files=files, version_files=versions)
+    root = Names(profile, tree.blobs()).repository("")
+    return since(entry.changes, outcome, tree, repo, blobs=sources.blob, root=root, version_files=versions)
 
 
 def _say(text: str) -> None:

@@ -113,7 +113,8 @@ def _since(plan: Plan, clone: str | None, made_for: tuple[str, ...]) -> dict[str
     repo = getattr(tree, "repo", None) or next(iter(clones(clone, plan.profile)), None)
     sources = sources_for(tree, clone, plan.profile, made_for)
     sources.stack(plan.patchset)
-    found = {entry.name: since_of(entry, tree, repo, sources, plan.profile) for entry in plan.entries}
+    new_file = plan.patchset.new_file
+    found = {e.name: since_of(e, tree, repo, sources, plan.profile, new_file) for e in plan.entries}
     return {name: each for name, each in found.items() if each is not None}
 
 

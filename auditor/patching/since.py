@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Collection
+from dataclasses import dataclass
 
 import msgspec
 
@@ -16,11 +17,15 @@ from auditor.patching.line import Line, gallop, relevant, turn
 from auditor.patching.merged import MERGED, exact_tip, landing_before
 from auditor.patching.model import ChangeSet, Outcome
 from auditor.patching.outcomes import tool_digest
+from auditor.patching.patchset import Patch
 from auditor.patching.port import port
+from auditor.patching.remade import Names
+from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 from auditor.trees.between import LogEntry, log_entry
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.git import GitRepo
+from auditor.trees.overlay import OverlayTree
 from auditor.trees.versions import first_release, main_line, release_by_bump
 
 _KIND = "since"
@@ -56,7 +61,7 @@ def since(
     root: str = "",
     version_files: Collection[str] = (),
 ) -> Since | None:
-    """Since when ``tree`` has a patch that is upstream on it; None where history does not tell.
+    """Since when ``tree`` has a diff that is upstream on it; None where history does not tell.
 
     ``root`` stands before a path of the tree to make it one of the repository. A tree that is no commit of
     ``repo`` is looked for by its files on the main line; where it is not there, the whole line is asked.
@@ -64,12 +69,87 @@ def since(
     """
     if outcome.status != "upstream" or not changes.changes:
         return None
-    tip = tip_of(tree, repo)
-    if not tip:
+    went = [root + hunk.to_path for hunk in outcome.hunks if hunk.to_path]
+    named = relevant([path for c in changes.changes for path in (c.old_path, c.new_path)], went)
+    words = [
+        repr((c.old_path, c.new_path, c.old_blob, c.hunks, c.old_mode, c.new_mode, c.binary))
+        for c in changes.changes
+    ]
+
+    def low(line: Line) -> int | None:
+        places = [line.last_with(c.old_path or "", c.old_blob) for c in changes.changes]
+        return max((place for place in places if place is not None), default=None)
+
+    asked = _Asked(
+        outcome,
+        tree,
+        repo,
+        root,
+        tuple(version_files),
+        named,
+        lambda few: port(changes, few, blobs=blobs).status == "upstream",
+        low,
+        changes if any(hunk.proof == MERGED for hunk in outcome.hunks) else None,
+    )
+    return _kept(asked, words)
+
+
+def since_edits(
+    patch: Patch,
+    outcome: Outcome,
+    tree: SourceTree,
+    repo: GitRepo,
+    profile: Profile,
+    *,
+    files: Callable[[str], bytes],
+    version_files: Collection[str] = (),
+) -> Since | None:
+    """The same for a structural patch, each of whose edits finds itself done."""
+    from auditor.patching.edits import apply_edits
+
+    if outcome.status != "upstream" or patch.form != "structural":
         return None
-    gone = sorted(h.to_path for h in outcome.hunks if h.to_path)
+    names = Names(profile, tree.blobs())
+    here = tree.blobs()
+    paths = [names.repository(p) for h in outcome.hunks for p in (h.to_path, h.path) if p in here]
+    marker = next((f"{root}/" for root in profile.roots.repository if root), "") + profile.markers[0]
+
+    def holds(few: SourceTree) -> bool:
+        whole = few if marker in few.blobs() else OverlayTree(few, {marker: b""})
+        return apply_edits(patch, whole, profile, files=files).status == "upstream"
+
+    root = names.repository("")
+    asked = _Asked(
+        outcome, tree, repo, root, tuple(version_files), relevant(paths), holds, lambda line: None, None
+    )
+    return _kept(asked, [patch.raw.decode("utf-8", "replace")])
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """``paths`` are followed; ``holds`` says whether a version of them has the patch, ``low`` where not."""
+
+    outcome: Outcome
+    tree: SourceTree
+    repo: GitRepo
+    root: str
+    version_files: tuple[str, ...]
+    paths: list[str]
+    holds: Callable[[SourceTree], bool]
+    low: Callable[[Line], int | None]
+    merged: ChangeSet | None  # a patch that only its history shows
+
+
+def _kept(asked: _Asked, words: list[str]) -> Since | None:
+    """The answer, from the cache where it was given before for this patch, tip and tags."""
+    repo, tree = asked.repo, asked.tree
+    tip = tip_of(tree, repo)
+    if not tip or not asked.paths:
+        return None
     refs = repo.run("for-each-ref", "--format=%(objectname)", "refs/tags").stdout
-    key = _key(changes, tip, refs, tree.info().content_id if tree.info().commit != tip else "", gone)
+    at = tree.info().content_id if tree.info().commit != tip else ""
+    text = repr((tool_digest(), tip, at, asked.paths, asked.version_files, words))
+    key = hashlib.sha256(text.encode("utf-8", "surrogatepass") + refs).hexdigest()
     kept = cached_bytes(_KIND, key)
     if kept is not None:
         try:
@@ -77,9 +157,9 @@ def since(
         except msgspec.DecodeError:
             pass
     try:
-        found = _find(changes, outcome, tree, repo, tip, blobs, root)
+        found = _find(asked, tip)
         if found is not None and not found.release:
-            bumped = release_by_bump(repo, main_line(repo) or tip, found.oid, version_files)
+            bumped = release_by_bump(repo, main_line(repo) or tip, found.oid, asked.version_files)
             found = msgspec.structs.replace(found, release=bumped, why="" if bumped else found.why)
     except (KeyError, UserError):
         found = None  # a clone that lacks objects tells nothing
@@ -92,52 +172,26 @@ def tip_of(tree: SourceTree, repo: GitRepo) -> str:
     return exact_tip(tree, repo) or main_line(repo)
 
 
-def _key(changes: ChangeSet, tip: str, refs: bytes, tree: str, gone: list[str]) -> str:
-    digest = hashlib.sha256(f"{tool_digest()} {tip} {tree} {gone}".encode() + refs)
-    for change in changes.changes:
-        digest.update(repr((change.old_path, change.new_path, change.old_blob, change.hunks)).encode())
-        digest.update(repr((change.old_mode, change.new_mode, change.binary)).encode())
-    return digest.hexdigest()
-
-
-def _find(
-    changes: ChangeSet,
-    outcome: Outcome,
-    tree: SourceTree,
-    repo: GitRepo,
-    tip: str,
-    blobs: Callable[[str], bytes | None],
-    root: str,
-) -> Since | None:
-    went = [root + hunk.to_path for hunk in outcome.hunks if hunk.to_path]
-    named = relevant([path for c in changes.changes for path in (c.old_path, c.new_path)], went)
-    if any(hunk.proof == MERGED for hunk in outcome.hunks):
-        return _landed(changes, outcome, tree, repo)
-    line = Line(repo, tip, named)
+def _find(asked: _Asked, tip: str) -> Since | None:
+    if asked.merged is not None:
+        return _landed(asked.merged, asked.outcome, asked.tree, asked.repo)
+    line = Line(asked.repo, tip, asked.paths)
     end = len(line) - 1
-    if tree.info().commit != tip:
-        here = tree.blobs()
+    if asked.tree.info().commit != tip:
+        here = asked.tree.blobs()
+        root = asked.root
         below = {path: here.get(path[len(root) :], "") for path in line.paths if path.startswith(root)}
         found = line.last_like(below)
         end = found if found is not None else end
-    low = max(
-        (
-            place
-            for c in changes.changes
-            if (place := line.last_with(c.old_path or "", c.old_blob)) is not None
-        ),
-        default=None,
-    )
 
     def there(place: int) -> bool:
-        return port(changes, line.tree(place), blobs=blobs).status == "upstream"
+        return asked.holds(line.tree(place))
 
+    low = asked.low(line)
     if low is None or low >= end or there(low):
         low = gallop(there, end)
     at = turn(there, low, end) if low is not None else None
-    if not at:
-        return None
-    return _said(line.entries[at - 1], outcome, repo)
+    return _said(line.entries[at - 1], asked.outcome, asked.repo) if at else None
 
 
 def _landed(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo) -> Since | None:

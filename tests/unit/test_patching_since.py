@@ -6,12 +6,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from test_patching_rebase import ONE, ROOT, A, change, commit, git
+from test_patching_rebase import ONE, ROOT, A, change, commit, git, patchset
 
 from auditor.patching.line import Line, gallop, turn
 from auditor.patching.model import ChangeSet, FileChange
+from auditor.patching.patchset import load_patchset
+from auditor.patching.plan import Sources, plan
 from auditor.patching.port import port
-from auditor.patching.since import Since, since
+from auditor.patching.since import Since, since, since_edits
+from auditor.profile import load_profile
 from auditor.trees.commit import CommitTree
 from auditor.trees.folder import FolderTree
 from auditor.trees.git import GitRepo
@@ -169,3 +172,55 @@ def test_versions_along_a_line(tmp_path: Path) -> None:
     assert line.last_with(PATH, found[1].changes[PATH][1]) == 2
     assert line.last_like({PATH: "", new: ""}) is None
     assert line.last_like({PATH: ""}) == 3
+
+
+def test_since_when_the_edits_find_themselves_done(tmp_path: Path) -> None:
+    sized = A.replace("def first():", "def first(size=1):")
+    wanted = sized.replace("size=1", "size=2")
+    ids = history(
+        tmp_path / "c",
+        [
+            {PATH: A, ROOT + "version.py": '__version__ = "1"\n'},
+            {PATH: sized},
+            {PATH: wanted},
+            {PATH: wanted.replace("size=2", "size = 2")},
+        ],
+    )
+    found = patchset(tmp_path, {"one": [change(PATH, A, ONE)]})
+    (found.folder / "patches" / "one.patch").unlink()
+    (found.folder / "patches" / "one.yaml").write_text(
+        "title: Another default\nwhy: {kind: local-only, reason: a test}\nedits:\n"
+        '  - set-default: {in: sglang.srt.a.first, name: size, was: "1", to: "2"}\n'
+    )
+    found = load_patchset(found.folder)
+    repo, profile = repo_at(tmp_path / "c"), load_profile("sglang")
+    tree = CommitTree(repo, "HEAD")
+    entry = plan(found, tree, profile).entries[0]
+    assert entry.outcome.status == "upstream"
+    told = since_edits(entry.patch, entry.outcome, tree, repo, profile, files=found.new_file)
+    assert told is not None and told.oid == ids[2]
+
+
+def test_merged_and_changed_since(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    moved_on = ONE.replace("a = 10", "a = load(10)")
+    first = {PATH: A, ROOT + "version.py": '__version__ = "1"\n'}
+    versions: list[Mapping[str, str | None]] = [first, {PATH: ONE}, {PATH: moved_on}]
+    ids = history(folder, versions)
+    found = patchset(tmp_path, {"one": [change(PATH, A, ONE)]})
+    repo, profile = repo_at(folder), load_profile("sglang")
+    for at, status in ((0, "clean"), (1, "upstream"), (2, "upstream")):
+        tree = CommitTree(repo, ids[at])
+        sources = Sources(tree, [repo])
+        entry = plan(found, tree, profile, sources=sources).entries[0]
+        assert (at, entry.outcome.status) == (at, status)
+        if at == 2:
+            assert entry.outcome.note.startswith(f"merged as {ids[1][:12]}")
+            told = since(entry.changes or ChangeSet(()), entry.outcome, tree, repo, blobs=sources.blob)
+            assert told is not None and told.oid == ids[1]
+    git(folder, "checkout", "-q", "-b", "side", ids[0])
+    side = commit(folder, {PATH: A.replace("a = 1", "a = load(10)")}, "another")
+    entry = plan(
+        found, CommitTree(repo, side), profile, sources=Sources(CommitTree(repo, side), [repo])
+    ).entries[0]
+    assert entry.outcome.status == "conflict"  # the main line has it, this branch does not
