@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection
+from functools import lru_cache
 
 import msgspec
 
@@ -60,8 +61,13 @@ def merged(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo
 def exact_tip(tree: SourceTree, repo: GitRepo) -> str:
     """The commit of ``repo`` that the tree is, by its id or the tag of its release; "" if it is none."""
     info = tree.info()
-    names = [info.commit] if info.commit else []
-    names += [f"refs/tags/v{info.version}", f"refs/tags/{info.version}"] if info.version else []
+    return _exact_tip(repo, info.commit or "", info.version or "")
+
+
+@lru_cache(maxsize=64)
+def _exact_tip(repo: GitRepo, commit: str, version: str) -> str:
+    names = [commit] if commit else []
+    names += [f"refs/tags/v{version}", f"refs/tags/{version}"] if version else []
     for name in names:
         done = repo.run("rev-parse", "--verify", "-q", f"{name}^{{commit}}")
         if done.returncode == 0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import lru_cache
 
 import msgspec
 
@@ -146,7 +147,7 @@ def _kept(asked: _Asked, words: list[str]) -> Since | None:
     tip = tip_of(tree, repo)
     if not tip or not asked.paths:
         return None
-    refs = repo.run("for-each-ref", "--format=%(objectname)", "refs/tags").stdout
+    refs = _tags(repo)
     at = tree.info().content_id if tree.info().commit != tip else ""
     text = repr((tool_digest(), tip, at, asked.paths, asked.version_files, words))
     key = hashlib.sha256(text.encode("utf-8", "surrogatepass") + refs).hexdigest()
@@ -170,6 +171,11 @@ def _kept(asked: _Asked, words: list[str]) -> Since | None:
 def tip_of(tree: SourceTree, repo: GitRepo) -> str:
     """The commit whose line a tree is on: its own, that of its release, else the tip of the main line."""
     return exact_tip(tree, repo) or main_line(repo)
+
+
+@lru_cache(maxsize=8)
+def _tags(repo: GitRepo) -> bytes:
+    return repo.run("for-each-ref", "--format=%(objectname)", "refs/tags").stdout
 
 
 def _find(asked: _Asked, tip: str) -> Since | None:

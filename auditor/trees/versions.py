@@ -126,20 +126,37 @@ def release_by_bump(repo: GitRepo, tip: str, commit: str, files: Iterable[str]) 
     For projects that write the version into a file and tag the commit that does so; the version that is
     there at ``commit`` is the one before. ``tip`` is a full id.
     """
-    found = steps(repo, tip, files)
-    low, high = 0, len(found)  # the first step that has the commit in its history
+    bumps = _bumps(repo, tip, sorted(set(files)))
+
+    def after(number: int) -> bool:
+        return commit == bumps[number][0] or repo.is_ancestor(commit, bumps[number][0])
+
+    if not bumps or not after(len(bumps) - 1):
+        return ""
+    low, high = 0, len(bumps) - 1  # the first of them that has the commit in its history
     while low < high:
         middle = (low + high) // 2
-        if commit == found[middle].entry.oid or repo.is_ancestor(commit, found[middle].entry.oid):
-            high = middle
-        else:
-            low = middle + 1
-    for step in found[low:]:
+        low, high = (low, middle) if after(middle) else (middle + 1, high)
+    return bumps[low][1]
+
+
+def _bumps(repo: GitRepo, tip: str, files: list[str]) -> list[tuple[str, str]]:
+    """(commit, version) of the commits that set another version, oldest first."""
+    key = hashlib.sha256("\0".join(["bumps", tip, *files]).encode("utf-8", "surrogatepass")).hexdigest()
+    kept = cached_bytes(_KIND, key)
+    if kept is not None:
+        try:
+            return msgspec.msgpack.decode(kept, type=list[tuple[str, str]])
+        except msgspec.DecodeError:
+            pass
+    out: list[tuple[str, str]] = []
+    for step in steps(repo, tip, files):
         for before, after in step.changes.values():
             was, now = (_version(repo, blob) if blob else "" for blob in (before, after))
-            if was and now and was != now:
-                return now
-    return ""
+            if was and now and was != now and (not out or out[-1][1] != now):
+                out.append((step.entry.oid, now))
+    store_bytes(_KIND, key, msgspec.msgpack.encode(out))
+    return out
 
 
 def _version(repo: GitRepo, blob: str) -> str:
