@@ -86,6 +86,8 @@ def apply(
         require_as_recorded(target, root)
         todo = _not_yet(found, target, patch)
         if not todo:
+            if frozen and not patch:
+                _require_result(found, target)
             _say(f"{found.name} is on {target.shown} already\n")
             return EXIT_OK
         _check_base(target, found, allow_dirty, allow_unknown)
@@ -106,6 +108,27 @@ def apply(
         written = write_steps(target, root, _steps(plan), way=way, branch=branch or "")
     _print(plan, target, form, colored, quiet, checks=checks, result=written.result, commits=written.commits)
     return EXIT_OK
+
+
+def _require_result(patchset: Patchset, target: Target) -> None:
+    """``UserError`` P062, exit code 1, where patches that are on a target are not there as they were locked."""
+    from auditor.cli.patches_verify import against
+    from auditor.patching.lock import NAME, differences, read_lock
+
+    lock = read_lock(patchset)
+    wrong = differences(patchset, lock) or against(target, lock)[0]
+    if wrong:
+        more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
+        raise UserError(
+            "P062",
+            f"it is on {target.shown} already, and not as the lock says: {wrong[0]}{more}",
+            place=f"{patchset.place}/{NAME}",
+            hints=[
+                f"patches verify {patchset.name} {target.option}".rstrip(),
+                f"patches revert {patchset.name} {target.option}".rstrip(),
+            ],
+            exit_code=EXIT_FINDINGS,
+        )
 
 
 def _way(target: Target, branch: str | None, stage: bool) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.patches_target import output_options, profile_of, target_options, the_target, wait_option
-from auditor.errors import EXIT_FINDINGS, EXIT_OK
+from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
+
+if TYPE_CHECKING:
+    from auditor.patching.write.target import Target
 
 
 @click.command(cls=VerbCommand, example=("patches doctor --to ../sglang", "patches doctor --installed"))
@@ -61,6 +64,7 @@ def doctor(
         operations.repair(target, wait)
     target = the_target(to, installed, profile_of(project))
     if forget:
+        _require_replaced(target)
         operations.forget(target, wait)
         lines.append("the record is gone; the files are left as they are")
         write_bytes(("\n".join(lines) + "\n").encode(), None)
@@ -87,3 +91,22 @@ def doctor(
     else:
         write_bytes(("\n".join(lines) + "\n").encode(), None)
     return EXIT_FINDINGS if odd or unfinished is not None else EXIT_OK
+
+
+def _require_replaced(target: Target) -> None:
+    """``UserError`` P058 where every file is as recorded: without the record nothing could be taken out."""
+    from auditor.patching.write.disk import Root
+    from auditor.patching.write.operations import stands
+
+    state = target.state
+    with Root(target.root) as root:
+        files = stands(target, root)
+    if state is None or not files or set(files.values()) != {"applied"}:
+        return
+    names = dict.fromkeys(patch.patchset for patch in state.patches)
+    raise UserError(
+        "P058",
+        "the patches are on these files to the byte: without the record they could not be taken out again",
+        place=target.shown,
+        hints=[f"patches revert {name} {target.option}".rstrip() for name in names],
+    )

@@ -55,7 +55,7 @@ def verify(
         return _on_base(found, profile, onto, clone, not no_audit, form, color, quiet)
     target = the_target(to, installed, profile)
     lock = read_lock(found, Path(lockfile) if lockfile is not None else None)
-    wrong, said = _against(target, lock)
+    wrong, said = against(target, lock)
     if form == "json":
         from auditor.cli.patches_page import envelope
 
@@ -73,7 +73,7 @@ def verify(
     return EXIT_FINDINGS if wrong else EXIT_OK
 
 
-def _against(target: Target, lock: Lock) -> tuple[list[str], dict[str, str]]:
+def against(target: Target, lock: Lock) -> tuple[list[str], dict[str, str]]:
     """What is not as locked, and the files that were compared."""
     from auditor.patching.lock import base_id, expected
     from auditor.patching.write.disk import Root

@@ -129,6 +129,21 @@ def test_frozen_takes_what_is_locked_and_nothing_else(clone: Path, folder: Path)
     assert call("apply", folder, "--to", clone, "--frozen") == 1
     assert git(clone, "status", "--porcelain") == ""
     assert call("apply", folder, "--to", clone) == 0
+    # It is there already, and still not what was locked.
+    assert call("apply", folder, "--to", clone) == 0
+    assert call("apply", folder, "--to", clone, "--frozen") == 1
+    assert call("lock", folder, "--onto", "HEAD", "--clone", clone) == 0
+    assert call("apply", folder, "--to", clone, "--frozen") == 0
+
+
+def test_a_record_is_not_forgotten_while_the_patches_are_there(clone: Path, folder: Path) -> None:
+    assert call("apply", folder, "--to", clone) == 0
+    assert call("doctor", "--to", clone, "--forget") == 2
+    assert call("revert", "set", "--to", clone) == 0
+    assert call("apply", folder, "--to", clone) == 0
+    git(clone, "reset", "-q", "--hard")
+    assert call("doctor", "--to", clone, "--forget") == 0
+    assert call("doctor", "--to", clone) == 0
 
 
 def test_an_installed_copy_is_held_against_the_lock_of_a_commit(
