@@ -111,7 +111,7 @@ def apply(
 
 
 def _require_result(patchset: Patchset, target: Target) -> None:
-    """``UserError`` P062, exit code 1, where patches that are on a target are not there as they were locked."""
+    """``UserError`` P062, exit code 1, where what is on a target already is not as it was locked."""
     from auditor.cli.patches_verify import against
     from auditor.patching.lock import NAME, differences, read_lock
 
@@ -124,7 +124,7 @@ def _require_result(patchset: Patchset, target: Target) -> None:
             f"it is on {target.shown} already, and not as the lock says: {wrong[0]}{more}",
             place=f"{patchset.place}/{NAME}",
             hints=[
-                f"patches verify {patchset.name} {target.option}".rstrip(),
+                f"patches verify {patchset.typed} {target.option}".rstrip(),
                 f"patches revert {patchset.name} {target.option}".rstrip(),
             ],
             exit_code=EXIT_FINDINGS,
@@ -313,7 +313,7 @@ def _print(
     if not quiet:
         lines.append(legend(entry.outcome.status for entry in plan.entries))
         for entry in plan.failed[:1]:
-            lines.append(f"next: patches explain {plan.patchset.name} {entry.name}")
+            lines.append(f"next: patches explain {plan.patchset.typed} {entry.name}")
         if plan.doubtful and not plan.failed and not result:
             lines.append("next: look at the marked hunks, then --allow-look")
     _say("\n".join(lines) + "\n")

@@ -87,7 +87,7 @@ def export(
         if form == "squash":
             changes = library.squashed_between(exported.base, exported.result, pieces)
     if not pieces:
-        raise UserError("P035", f"{found.name} has nothing to export", hints=[f"patches show {found.name}"])
+        raise UserError("P035", f"{found.name} has nothing to export", hints=[f"patches show {found.typed}"])
     if installed_layout:
         pieces = library.installed_layout(pieces, layout.roots)
     files: dict[str, bytes] | None = None
@@ -104,7 +104,7 @@ def export(
         if results is not None and installed_layout:
             results = _below(results, layout.roots)
         if target is None:
-            hint = f"patches export {found.name} --dockerfile --into DIR"
+            hint = f"patches export {found.typed} --dockerfile --into DIR"
             raise UserError("U001", "--into says where the tree lies in the image", hints=[hint])
         if not library.plain_name(target) or (output and not library.plain_name(output)):
             raise UserError(
@@ -120,7 +120,7 @@ def export(
         raise UserError(
             "U001",
             "a quilt folder needs a place",
-            hints=[f"patches export {found.name} --quilt --output DIR"],
+            hints=[f"patches export {found.typed} --quilt --output DIR"],
         )
     if output is None or files is None:
         if check:

@@ -357,7 +357,7 @@ class _Page:
         return [*lines, "written, all or nothing" if written else "nothing was written"]
 
     def _next(self, open_files: bool) -> list[str]:
-        plan, name = self.plan, self.plan.patchset.name
+        plan, name = self.plan, self.plan.patchset.typed
         out = []
         if self.moved.ready and self.moved.not_needed:
             words = " ".join(f"--retire {entry.name}" for entry in self.moved.not_needed)

@@ -131,7 +131,7 @@ def _page(plan: Plan, color: bool, quiet: bool, since: dict[str, Since], onto: s
         whys = sorted({each.why for each in since.values() if each.why})
         lines += [f"note: first releases are not known for some: {why}" for why in whys]
         base = f" --onto {onto}" if onto is not None else ""
-        name = plan.patchset.name
+        name = plan.patchset.typed
         lines += [f"next: patches explain {name} {entry.name}{base}" for entry in plan.failed[:1]]
     return "\n".join(lines) + "\n"
 

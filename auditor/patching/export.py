@@ -40,7 +40,7 @@ def pieces_of(patchset: Patchset) -> list[Piece]:
                 "P035",
                 f"{patch.name} is {what}: it becomes a diff only on a base",
                 place=patch.place,
-                hints=[f"patches export {patchset.name} --onto REV"],
+                hints=[f"patches export {patchset.typed} --onto REV"],
             )
         out.append(Piece(patch.name, patch.header, patch.changes))
     return out

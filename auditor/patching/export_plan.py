@@ -50,7 +50,7 @@ def on_tree(
             "P035",
             f"{first.name} does not go onto {tree.info().label}{_why(first)}",
             place=first.patch.place,
-            hints=[f"patches status {patchset.name} --onto REV"],
+            hints=[f"patches status {patchset.typed} --onto REV"],
             exit_code=EXIT_CONFLICT,
         )
     pieces: list[Piece] = []

@@ -187,20 +187,20 @@ def read_lock(patchset: Patchset, path: Path | None = None) -> Lock:
         lock = msgspec.json.decode(place.read_bytes(), type=Lock)
     except FileNotFoundError:
         raise UserError(
-            "P061", "there is no lock", place=shown, hints=[f"patches lock {patchset.name} --onto REV"]
+            "P061", "there is no lock", place=shown, hints=[f"patches lock {patchset.typed} --onto REV"]
         ) from None
     except OSError as error:
         raise UserError("P061", f"cannot be read: {error.strerror or error}", place=shown) from None
     except msgspec.DecodeError as error:
         raise UserError(
-            "P061", f"not a lock: {error}", place=shown, hints=[f"patches lock {patchset.name} --onto REV"]
+            "P061", f"not a lock: {error}", place=shown, hints=[f"patches lock {patchset.typed} --onto REV"]
         ) from None
     if lock.schema != SCHEMA:
         raise UserError(
             "P061",
             f"a lock of version {lock.schema}, this is for {SCHEMA}",
             place=shown,
-            hints=[f"patches lock {patchset.name} --onto REV"],
+            hints=[f"patches lock {patchset.typed} --onto REV"],
         )
     return lock
 
@@ -243,7 +243,7 @@ def require_locked(patchset: Patchset, plan: Plan, lock: Lock) -> None:
             "P062",
             f"not what the lock says: {wrong[0]}{more}",
             place=f"{patchset.place}/{NAME}",
-            hints=[f"patches lock {patchset.name} --onto REV        # if the change is meant"],
+            hints=[f"patches lock {patchset.typed} --onto REV        # if the change is meant"],
             exit_code=EXIT_FINDINGS,
         )
 

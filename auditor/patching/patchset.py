@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import shlex
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
@@ -102,6 +103,7 @@ class Patchset:
     file: PatchsetFile
     document: yamlio.Document
     patches: tuple[Patch, ...] = field(default=())
+    typed: str = ""  # what a command calls it: its name where that is enough, else its folder
 
     def patch(self, name: str) -> Patch:
         """The patch of that name. UserError P021 with the nearest one where there is none."""
@@ -185,26 +187,38 @@ def load_patchset(name: str | Path, folder: Path | None = None) -> Patchset:
     UserError P020 (not found), P021 (patchset.yaml), P022 (a patch), or of the diff reader.
     """
     path = name if isinstance(name, Path) else find_patchset(name, folder)
-    patchset = load_outline(path)
+    patchset = load_outline(path, folder)
     if (path / STATE_FOLDER / "journal").exists():
         raise UserError(
             "P056",
             "a rebase was stopped in the middle: its files are of two kinds",
             place=patchset.place,
-            hints=[f"patches rebase {patchset.name} --abort        # finishes it, or puts it back"],
+            hints=[f"patches rebase {patchset.typed} --abort        # finishes it, or puts it back"],
         )
     patches = tuple(load_patch(patchset, each) for each in patchset.file.order)
-    return Patchset(patchset.name, path, patchset.place, patchset.file, patchset.document, patches)
+    return Patchset(
+        patchset.name, path, patchset.place, patchset.file, patchset.document, patches, patchset.typed
+    )
 
 
-def load_outline(path: Path) -> Patchset:
-    """A patchset without its patches."""
+def load_outline(path: Path, folder: Path | None = None) -> Patchset:
+    """A patchset without its patches; ``folder`` is where it was looked for by name."""
     name = path.name or path.resolve().name
     place = f"patchsets/{name}" if path.parent.name in ("patchsets", "") else path.as_posix()
     if path.is_absolute():
         place = f"patchsets/{name}"  # a report carries no path of this machine
     document = yamlio.load(path / "patchset.yaml", f"{place}/patchset.yaml", code="P021")
-    return Patchset(name, path, place, document.convert(PatchsetFile), document)
+    typed = _typed(name, path, folder)
+    return Patchset(name, path, place, document.convert(PatchsetFile), document, typed=typed)
+
+
+def _typed(name: str, path: Path, folder: Path | None) -> str:
+    if folder is not None and path.parent == folder:
+        return f"{name} --folder {shlex.quote(folder.as_posix())}"
+    if path.parent in default_folders():
+        return name
+    text = path.as_posix()
+    return shlex.quote(text if "/" in text or text in (".", "..") else f"./{text}")
 
 
 def load_patch(patchset: Patchset, name: str) -> Patch:

@@ -193,7 +193,7 @@ def _written(planned: Plan) -> dict[str, bytes]:
                     "P063",
                     f"the head of {entry.name} does not survive being written again",
                     place=entry.patch.place,
-                    hints=[f"patches lint {planned.patchset.name}"],
+                    hints=[f"patches lint {planned.patchset.typed}"],
                 )
             if raw != entry.patch.raw:
                 out[entry.name] = raw

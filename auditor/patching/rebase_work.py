@@ -68,11 +68,14 @@ def read_state(patchset: Patchset) -> State:
         return msgspec.json.decode(path.read_bytes(), type=State)
     except FileNotFoundError:
         raise UserError(
-            "P064", "no rebase was begun", place=shown, hints=[f"patches rebase {patchset.name} --onto REV"]
+            "P064", "no rebase was begun", place=shown, hints=[f"patches rebase {patchset.typed} --onto REV"]
         ) from None
     except (OSError, msgspec.DecodeError) as error:
         raise UserError(
-            "P064", f"cannot be read: {error}", place=shown, hints=[f"patches rebase {patchset.name} --abort"]
+            "P064",
+            f"cannot be read: {error}",
+            place=shown,
+            hints=[f"patches rebase {patchset.typed} --abort"],
         ) from None
 
 
@@ -87,7 +90,7 @@ def check_state(state: State, plan_tree: SourceTree, hashes: Mapping[str, str], 
     if what:
         raise UserError(
             "P064", what, place=f"{patchset.place}/{FOLDER}/{STATE}",
-            hints=[f"patches rebase {patchset.name} --abort        # then begin again"],
+            hints=[f"patches rebase {patchset.typed} --abort        # then begin again"],
         )  # fmt: skip
 
 
@@ -206,7 +209,7 @@ def given_by(patchset: Patchset, name: str, path: Path, profile: Profile, shown:
     begun = shown == f"{patchset.place}/{FOLDER}/{name}"
     retiring = (
         name,
-        f"patches rebase {patchset.name} {'--continue' if begun else '--onto REV'} --retire {name}",
+        f"patches rebase {patchset.typed} {'--continue' if begun else '--onto REV'} --retire {name}",
     )
     try:
         if path.is_dir():

@@ -341,3 +341,18 @@ def test_pages_as_json(
     }
     assert pages["diff"]["same"] is True
     assert pages["import"]["inputs"][0]["paths"] == ["pkg/mod.py"] and pages["import"]["complete"] is True
+
+
+def test_a_patchset_is_called_as_it_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = "title: T\nupstreams: {sglang: {}}\norder: []\n"
+    for folder in ("patchsets/near", "far/away", "alone"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "patchset.yaml").write_text(text)
+    assert load_patchset("near").typed == "near"
+    assert load_patchset("patchsets/near").typed == "near"
+    assert load_patchset("far/away").typed == "far/away"
+    assert load_patchset("alone").typed == "./alone"
+    assert load_patchset("away", Path("far")).typed == "away --folder far"
+    for folder in ("near", "far/away", "./alone"):
+        assert load_patchset(load_patchset(folder).typed).folder == load_patchset(folder).folder

@@ -357,7 +357,7 @@ def test_a_resolution_on_a_wheel_is_named_as_it_lies_there_and_an_empty_one_says
     (work / path).write_text(A.replace("a = 1", "a = 2"))
     with pytest.raises(UserError, match="of one changes nothing") as failed:
         given_by(found, "one", work, profile, shown)(FolderTree(wheel))
-    assert failed.value.hints[0].startswith(f"patches rebase {found.name} --continue --retire one ")
+    assert failed.value.hints[0].startswith(f"patches rebase {found.typed} --continue --retire one ")
 
 
 def test_a_patch_is_retired_in_the_middle_of_a_rebase(
