@@ -23,6 +23,7 @@ from auditor.patching.reference import Resolved, resolve
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 from auditor.trees.git import GitRepo, MissingObject
+from auditor.trees.modes import is_executable
 from auditor.trees.overlay import OverlayTree
 
 #: Outcomes with which a patchset goes on, and counts as carried.
@@ -113,7 +114,7 @@ class Sources:
     def stack(self, patchset: Patchset) -> None:
         """Let contents that only the patches of a stack make be found too."""
         changes = [c for patch in patchset.patches if patch.changes for c in patch.changes.changes]
-        self._chain = Chain(changes, self._stored)
+        self._chain = Chain(changes, self.stored)
 
     @cached_property
     def _by_id(self) -> dict[str, tuple[SourceTree, str]]:
@@ -122,10 +123,11 @@ class Sources:
 
     def blob(self, oid: str) -> bytes | None:
         """The content of a blob id, or of the beginning of one where a clone knows which; else None."""
-        data = self._stored(oid)
+        data = self.stored(oid)
         return self._chain.content(oid) if data is None and self._chain is not None else data
 
-    def _stored(self, oid: str) -> bytes | None:
+    def stored(self, oid: str) -> bytes | None:
+        """The same, without what only the patches of a stack make."""
         if oid in self._by_id:
             tree, path = self._by_id[oid]
             return tree.read(path)
@@ -213,20 +215,21 @@ def plan(
     renames: Mapping[str, str] | None = None,
     there: Collection[str] = (),
     given: Mapping[str, Given] | None = None,
+    stack: Patchset | None = None,
 ) -> Plan:
     """Carry the patches of ``patchset`` (or ``only`` some) to ``tree``.
 
     ``stop``: after a patch that does not go, no other is tried; without it, those that stand on none of the
     failed ones are. ``judge`` says whether a patch's ``upstreamed-when`` holds, asked only before a conflict
     is declared. ``there`` are patches that the tree holds already; ``given`` are patches, by name, whose
-    outcome a person made.
+    outcome a person made. ``stack`` are the patches that these were made on top of, if they are others.
 
     ``UserError`` for a patch that cannot be read or names a path no patch may.
     """
     for name in only:
         patchset.patch(name)
     sources = sources or Sources(tree)
-    sources.stack(patchset)
+    sources.stack(stack or patchset)
     work = _Plan(patchset, tree, profile, sources, version, judge, dict(renames or {}), stop)
     work.there |= set(there)
     work.given = dict(given or {})
@@ -325,7 +328,7 @@ class _Plan:
         else:
             words = [entry.sha256, self.map.root or "", resolved.after if resolved is not None else ""]
             words += [repr(sorted(self.renames.items())), repr(patch.file.exclude if patch.file else "")]
-            outcome = self._port(" ".join(words), mapped)
+            outcome = self._with_modes(mapped, self._port(" ".join(words), mapped))
             hunks = tuple(replace(h, path=named.get(h.path, h.path)) for h in outcome.hunks)
             outcome = self.sources.merged(changes, replace(outcome, hunks=hunks))
             hunks = outcome.hunks
@@ -345,6 +348,19 @@ class _Plan:
             return port(changes, tree, blobs=blob, renames=self.renames)
 
         return outcome_of(key, self._now, self.sources.blob, work)
+
+    def _with_modes(self, changes: ChangeSet, outcome: Outcome) -> Outcome:
+        """A file that is renamed stays executable."""
+        modes = {}
+        for change in changes.changes:
+            old, new = change.old_path, change.new_path
+            if old is None or new is None or old == new or outcome.files.get(new) is None:
+                continue
+            if new not in outcome.modes and outcome.files.get(old, b"") is None:
+                was = self.modes.get(old, "")
+                if was == "100755" or (not was and is_executable(self.tree, old)):
+                    modes[new] = "100755"
+        return replace(outcome, modes=outcome.modes | modes) if modes else outcome
 
     def _structural(self, patch: Patch, sha256: str) -> Outcome:
         def work(tree: SourceTree, blob: Callable[[str], bytes | None]) -> Outcome:
@@ -388,6 +404,8 @@ class _Plan:
         for path in [p for p, data in self.files.items() if data is None and p not in below]:
             del self.files[path]  # added by one patch, removed by a later one
         self.modes |= outcome.modes
+        for path in [p for p in self.modes if p in self.files and self.files[p] is None]:
+            del self.modes[path]
         self._now = OverlayTree(self.tree, self.files)
 
 

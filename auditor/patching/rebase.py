@@ -19,10 +19,11 @@ from auditor.patching.header import from_fields
 from auditor.patching.lock import NAME as LOCK
 from auditor.patching.lock import encode as encode_lock
 from auditor.patching.lock import lock_of
+from auditor.patching.model import FileChange
 from auditor.patching.patchset import Patch, Patchset, read_patch
 from auditor.patching.plan import Given, Judge, Plan, Planned, Sources, plan
 from auditor.patching.reanchored import reanchored
-from auditor.patching.remade import Names, remade
+from auditor.patching.remade import Names, remade, taken_back
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 from auditor.trees.names import blob_id
@@ -124,18 +125,28 @@ def rebase(
     sources = sources or Sources(tree)
     planned = plan(patchset, tree, profile, sources=sources, stop=False, judge=judge, given=given)
     first = planned
-    for name in retire:
-        _check_retired(planned, name, set(retire))
     if retire:
-        patchset = replace(patchset, patches=tuple(p for p in patchset.patches if p.name not in retire))
-        planned = plan(patchset, tree, profile, sources=sources, stop=False, judge=judge, given=given)
+
+        def without_them(names: Collection[str]) -> Plan:
+            left = tuple(p for p in patchset.patches if p.name not in names)
+            return plan(
+                replace(patchset, patches=left), tree, profile, sources=sources, stop=False, judge=judge,
+                given=given, stack=patchset,
+            )  # fmt: skip
+
+        for name in retire:
+            others = set(retire) - {name}
+            # What stands on another one that goes may be a conflict only without that.
+            _check_retired([planned, without_them(others)] if others else [planned], name, set(retire))
+        planned = without_them(retire)
     waiting = tuple(e for e in planned.doubtful if e.name not in accepted)
     if planned.failed or waiting:
         return Rebased(planned, None, waiting)
-    raws = _written(planned)
+    raws = _written(planned, sources)
     patches = tuple(
         replace_raw(patchset, patch, raws[patch.name]) if patch.name in raws else patch
         for patch in patchset.patches
+        if patch.name not in retire
     )
     new = replace(patchset, patches=patches)
     again = plan(new, tree, profile, sources=sources, stop=False, judge=judge)
@@ -157,15 +168,15 @@ def _file_of(patch: Patch) -> str:
     return f"{patch.name}.{'patch' if patch.form == 'diff' else 'yaml'}"
 
 
-def _check_retired(planned: Plan, name: str, all_of: set[str]) -> None:
-    entry = next(e for e in planned.entries if e.name == name)
-    if entry.outcome.status not in (*NOT_NEEDED, "conflict"):
+def _check_retired(plans: list[Plan], name: str, all_of: set[str]) -> None:
+    found = [next(e for e in each.entries if e.name == name) for each in plans]
+    if not any(entry.outcome.status in (*NOT_NEEDED, "conflict") for entry in found):
         raise UserError(
             "P063",
-            f"{name} is {entry.outcome.status} on {planned.tree.info().label}: it is still needed there",
-            place=entry.patch.place,
+            f"{name} is {found[0].outcome.status} on {plans[0].tree.info().label}: it is still needed there",
+            place=found[0].patch.place,
         )
-    for other in planned.entries:
+    for other in plans[0].entries:
         if name in other.patch.header.requires and other.name not in all_of:
             raise UserError(
                 "P063",
@@ -175,7 +186,7 @@ def _check_retired(planned: Plan, name: str, all_of: set[str]) -> None:
             )
 
 
-def _written(planned: Plan) -> dict[str, bytes]:
+def _written(planned: Plan, sources: Sources) -> dict[str, bytes]:
     """name -> bytes of every patch file that is another one on this tree."""
     out: dict[str, bytes] = {}
     files: dict[str, bytes | None] = {}
@@ -184,9 +195,14 @@ def _written(planned: Plan) -> dict[str, bytes]:
     now: SourceTree = planned.tree
     for entry in planned.entries:
         outcome = entry.outcome
+        made: tuple[FileChange, ...] | None = None
         if entry.patch.form == "diff" and (outcome.files or outcome.modes):
-            assert entry.patch.changes is not None
             made = remade(entry.changes, outcome, now, names)
+        elif entry.patch.form == "diff" and outcome.status == "upstream" and _made_on_stack(entry, sources):
+            assert entry.changes is not None
+            made = taken_back(entry.changes, now, names)
+        if made is not None:
+            assert entry.patch.changes is not None
             raw = write_patch(replace(entry.patch.changes, changes=made))
             if from_fields(_read_back(planned.patchset, entry.patch, raw), entry.name) != entry.patch.header:
                 raise UserError(
@@ -207,6 +223,13 @@ def _written(planned: Plan) -> dict[str, bytes]:
                 del files[path]
             now = OverlayTree(planned.tree, files)
     return out
+
+
+def _made_on_stack(entry: Planned, sources: Sources) -> bool:
+    """Whether what a patch was made for is known only through patches that are written anew."""
+    changes = entry.changes.changes if entry.changes is not None else ()
+    wanted = [change.old_blob for change in changes if change.old_blob.strip("0")]
+    return any(sources.stored(oid) is None and sources.blob(oid) is not None for oid in wanted)
 
 
 def _comes_to(planned: Plan, entry: Planned, raw: bytes, now: SourceTree) -> bool:
@@ -234,7 +257,11 @@ def _check_same(first: Plan, again: Plan) -> None:
     if again.failed or again.doubtful:
         bad = (*again.failed, *again.doubtful)[0]
         fact = f"{bad.name}, rewritten, is {bad.outcome.status} on its own base; nothing was written"
-        raise UserError("P063", fact, place=bad.patch.place, exit_code=EXIT_CONFLICT)
+        before = next(entry for entry in first.entries if entry.name == bad.name)
+        hints = (
+            [f"--retire {bad.name}        # the base has it"] if before.outcome.status in NOT_NEEDED else []
+        )
+        raise UserError("P063", fact, place=bad.patch.place, hints=hints, exit_code=EXIT_CONFLICT)
     if dict(first.files) != dict(again.files) or first.modes != again.modes:
         keys = first.files.keys() | again.files.keys()
         other = sorted(p for p in keys if first.files.get(p, b"-") != again.files.get(p, b"-"))

@@ -8,6 +8,7 @@ from dataclasses import replace
 from auditor.patching.exact import apply_exactly
 from auditor.patching.linediff import diff_hunks, file_change, split_lines
 from auditor.patching.model import ChangeSet, FileChange, Outcome
+from auditor.patching.porthunks import apply_hunks, reverse
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 from auditor.trees.names import blob_id
@@ -107,3 +108,26 @@ def _renamed(change: FileChange, was: bytes | None, after: bytes) -> FileChange 
         change, hunks=hunks, old_blob=blob_id(was), new_blob=blob_id(after), binary=None, binary_old=None,
         delta=None, delta_old=None,
     )  # fmt: skip
+
+
+def taken_back(changes: ChangeSet, before: SourceTree, names: Names) -> tuple[FileChange, ...] | None:
+    """A patch that ``before`` has, made for ``before`` without it; None where its lines do not stand there.
+
+    So it is known for what it is when nothing else tells what it was made for.
+    """
+    here = before.blobs()
+    out: list[FileChange] = []
+    for change in changes.changes:
+        path = names.tree(change.path)
+        if not change.hunks or change.old_path is None or change.new_path is None:
+            out.append(change)
+            continue
+        if path not in here or path is None or change.old_path != change.new_path:
+            return None
+        data = before.read(path)
+        back = apply_hunks(split_lines(data), [reverse(hunk) for hunk in change.hunks], search=True)
+        made = file_change(change.path, b"".join(back.lines), data) if back is not None else None
+        if made is None:
+            return None
+        out.append(replace(made, old_mode=change.old_mode, new_mode=change.new_mode))
+    return tuple(out)

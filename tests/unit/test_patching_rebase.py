@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,7 @@ def third():
     c = 3
     return c
 """
+MODES = "policy:\n  allow: [modes]\n"
 FILES = {
     ROOT + "version.py": '__version__ = "1.0"\n',
     ROOT + "srt/a.py": A,
@@ -90,13 +92,13 @@ def change(path: str, old: str | None, new: str | None) -> FileChange:
     return found
 
 
-def patchset(folder: Path, patches: Mapping[str, list[FileChange]], head: str = "") -> Patchset:
+def patchset(folder: Path, patches: Mapping[str, list[FileChange]], more: str = "") -> Patchset:
     root = folder / "patchsets" / "set"
     (root / "patches").mkdir(parents=True, exist_ok=True)
     order = "".join(f"  - {name}\n" for name in patches)
-    (root / "patchset.yaml").write_text(f"title: Set\nupstreams:\n  sglang: {{}}\norder:\n{order}")
+    (root / "patchset.yaml").write_text(f"title: Set\nupstreams:\n  sglang: {{}}\norder:\n{order}{more}")
     for name, changes in patches.items():
-        text = f"Subject: {name}\nUpstream-Status: Pending\n{head}\nWhy it is so.\n---\n"
+        text = f"Subject: {name}\nUpstream-Status: Pending\n\nWhy it is so.\n---\n"
         (root / "patches" / f"{name}.patch").write_bytes(text.encode() + write_diff(changes))
     return load_patchset(root)
 
@@ -385,3 +387,82 @@ def test_a_patch_is_retired_in_the_middle_of_a_rebase(
     assert call("--continue", "--retire", "one") == 0
     assert not (found.folder / "rebase").exists()
     assert "one" not in (found.folder / "patchset.yaml").read_text()
+
+
+def applied_by_git(clone: Path, found: Rebased, rev: str = "HEAD") -> str:
+    """The tree that git itself makes of the rewritten patches."""
+    git(clone, "read-tree", rev)
+    assert found.again is not None
+    for entry in found.again.entries:
+        if entry.outcome.status != "upstream":
+            subprocess.run(["git", "apply", "--cached", "-"], cwd=clone, input=entry.patch.raw, check=True)
+    return git(clone, "write-tree")
+
+
+def result_of(found: Rebased) -> str:
+    return str(json.loads(found.files["patchset.lock"] or b"")["upstreams"]["sglang"]["result"])
+
+
+def test_git_makes_the_same_tree_of_what_was_written(tmp_path: Path, clone: Path, profile: Profile) -> None:
+    a, gone, b, c = ROOT + "srt/a.py", ROOT + "srt/gone.py", ROOT + "srt/b.py", ROOT + "srt/c.py"
+    grown = "# renamed\n" + ONE
+    rename = replace(change(a, ONE, grown), new_path=b)
+    runnable = replace(change(a, A, ONE), old_mode="100644", new_mode="100755")
+    remove = replace(change(gone, FILES[gone], None), old_mode="100644")
+    fresh = replace(change(c, None, "new = 1\n"), new_mode="100755")
+    found = patchset(tmp_path, {"one": [runnable], "two": [rename, fresh], "three": [remove]}, more=MODES)
+    commit(clone, {a: A.replace("import os\n", "import os\nimport re\n")}, "later")
+    moved = onto(clone, found, profile)
+    assert moved.ready and moved.plan.modes == {b: "100755", c: "100755"}
+    assert applied_by_git(clone, moved) == result_of(moved)
+
+
+def test_an_executable_file_stays_executable_where_it_is_renamed(
+    tmp_path: Path, clone: Path, profile: Profile
+) -> None:
+    a, b = ROOT + "srt/a.py", ROOT + "srt/b.py"
+    (clone / a).chmod(0o755)
+    commit(clone, {a: A}, "runnable")
+    found = patchset(tmp_path, {"one": [replace(change(a, A, ONE), new_path=b)]})
+    moved = onto(clone, found, profile)
+    assert moved.plan.modes == {b: "100755"} and applied_by_git(clone, moved) == result_of(moved)
+
+
+def test_what_is_upstream_on_top_of_the_stack_is_known_again(
+    tmp_path: Path, clone: Path, profile: Profile
+) -> None:
+    path = ROOT + "srt/a.py"
+    both = ONE.replace("c = 3", "c = 30")
+    found = patchset(tmp_path, {"one": [change(path, A, ONE)], "two": [change(path, ONE, both)]})
+    merged = A.replace("import os\n", "import os\nimport re\n").replace("c = 3", "c = 30")
+    commit(clone, {path: merged}, "two (#9)")
+    moved = onto(clone, found, profile)
+    assert statuses(moved) == {"one": "clean", "two": "upstream"} and moved.again is not None
+    assert [e.outcome.status for e in moved.again.entries] == ["clean", "upstream"]
+    assert moved.rewritten == ("one", "two")
+    assert "-    c = 3\n+    c = 30\n" in text_of(moved, "two")
+
+
+def test_a_patch_that_was_made_on_a_retired_one_is_carried_on(
+    tmp_path: Path, clone: Path, profile: Profile
+) -> None:
+    path = ROOT + "srt/a.py"
+    both = ONE.replace("c = 3", "c = 30")
+    found = patchset(tmp_path, {"one": [change(path, A, ONE)], "two": [change(path, ONE, both)]})
+    commit(clone, {path: A.replace("a = 1", "a = 2").replace("import os\n", "import re\n")}, "clash")
+    moved = onto(clone, found, profile, retire=["one"])
+    assert moved.ready and moved.rewritten == ("two",)
+    assert applied_by_git(clone, moved) == result_of(moved)
+
+
+def test_a_guess_waits_until_a_person_accepts_it(tmp_path: Path, clone: Path, profile: Profile) -> None:
+    path = ROOT + "srt/a.py"
+    mine = A.replace("    b = 2\n", "    b = 2\n    mine(b)\n")
+    found = patchset(tmp_path, {"one": [change(path, A, mine)]})
+    commit(clone, {path: A.replace("    b = 2\n", "    b = 2\n    theirs(b)\n")}, "same place")
+    moved = onto(clone, found, profile)
+    assert statuses(moved) == {"one": "look"}
+    assert not moved.ready and [entry.name for entry in moved.waiting] == ["one"] and not moved.files
+    moved = onto(clone, found, profile, accepted=["one"])
+    assert moved.ready and applied_by_git(clone, moved) == result_of(moved)
+    assert json.loads(moved.files["rebase.json"] or b"")["patches"][0]["accepted"] is True
