@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
@@ -177,7 +176,8 @@ def _flags(a: SourceTree | None, b: SourceTree | None, request: Request) -> Any:
 def _with_commits(found: Diff, a: SourceTree | None, b: SourceTree | None) -> tuple[Diff, str]:
     """Name the upstream commit of each change where both sides are commits of one repository."""
     from auditor.history.model import Commit
-    from auditor.trees.between import LogEntry, commits_between, touched, with_line
+    from auditor.history.words import names_it, sought
+    from auditor.trees.between import LogEntry, changed_lines, commits_between, touched
     from auditor.trees.commit import CommitTree
 
     if not (isinstance(a, CommitTree) and isinstance(b, CommitTree) and a.repo.git_dir == b.repo.git_dir):
@@ -187,14 +187,19 @@ def _with_commits(found: Diff, a: SourceTree | None, b: SourceTree | None) -> tu
     between = commits_between(repo, old, new)
     paths = {path for change in found.changes for path in (change.path, change.old_path) if path}
     by_path = touched(repo, old, new, paths)
-    traced: Counter[str] = Counter()
+    lines: dict[str, list[tuple[LogEntry, str]]] = {}
+    # A file is read once for all its changes; what a target lost or gained for sure comes first.
+    for change in sorted(found.changes, key=sought):
+        path = change.path if change.path in by_path else change.old_path
+        if len(by_path.get(path, ())) > 1 and len(lines) < _MOST_TRACED and change.kind != "moved":
+            if path not in lines:
+                lines[path] = changed_lines(repo, old, new, path)
 
     def commits(change: Change) -> tuple[Commit, ...]:
-        entries: list[LogEntry] = by_path.get(change.path) or by_path.get(change.old_path, [])
-        if len(entries) > 1 and traced["lines"] < _MOST_TRACED and change.kind != "moved":
-            traced["lines"] += 1
-            text = change.what.split("::")[-1] if change.kind == "kernel" else change.what
-            exact = with_line(repo, old, new, change.path, text)
+        path = change.path if by_path.get(change.path) else change.old_path
+        entries: list[LogEntry] = by_path.get(path, [])
+        exact = [entry for entry, text in lines.get(path, ()) if names_it(change, text)]
+        if change.kind != "moved":
             entries = exact or entries
         return tuple(Commit(e.oid, e.date, e.subject, e.pr) for e in entries)
 

@@ -13,6 +13,7 @@ from auditor.gates.model import Finding, Gate, Report
 from auditor.history.flags import Flag
 from auditor.history.join import join
 from auditor.history.model import KINDS, Change, Diff
+from auditor.history.words import short_name
 from auditor.native.model import Availability, Cell, Row
 
 SCHEMA_VERSION = "1.0"
@@ -202,27 +203,65 @@ def kernel_changes(old: Availability, new: Availability, targets: tuple[str, ...
     """Operators that a target gained or lost, or of which that cannot be said any more."""
     before = {(row.kind, row.name): row for row in old.rows}
     after = {(row.kind, row.name): row for row in new.rows}
+    renamed = _moved_rows(
+        [row for key, row in before.items() if key not in after],
+        [row for key, row in after.items() if key not in before],
+    )
     out = []
     for key in sorted({*before, *after}):
+        if key in renamed.values():
+            continue  # told with the name it has now
         was, now = before.get(key), after.get(key)
+        if now is not None and key in renamed:
+            was = before[renamed[key]]
         row = now or was
         assert row is not None
         names = [t for t in targets if _cell(was, t).outcome != _cell(now, t).outcome]
-        if not names:
+        moved = was is not None and now is not None and was.name != now.name
+        if not names and not moved:
             continue
+        assert was is not None or now is not None
         out.append(
             Change(
-                kind="kernel",
+                kind="kernel" if names else "moved",
                 what=row.name,
                 path=row.path,
                 line=row.line,
+                old_what=was.name if moved and was is not None else "",
+                old_path=was.path if moved and was is not None and was.path != row.path else "",
+                old_line=was.line if moved and was is not None and was.path != row.path else 0,
                 before={t: _cell(was, t).outcome for t in names},
                 after={t: _cell(now, t).outcome for t in names},
-                why=_cell(now, names[0]).reason or ("no longer registered" if now is None else ""),
+                why=_why(now, names),
                 area=row.area,
             )
         )
     return out
+
+
+def _moved_rows(gone: list[Row], come: list[Row]) -> dict[tuple[str, str], tuple[str, str]]:
+    """New key -> old key of kernels that stand elsewhere now: the same function, one on each side."""
+    left: dict[tuple[str, str], list[Row]] = {}
+    right: dict[tuple[str, str], list[Row]] = {}
+    for rows, by_name in ((gone, left), (come, right)):
+        for row in rows:
+            backend = row.name.partition("[")[2]
+            by_name.setdefault((row.kind, f"{short_name(row.name)}[{backend}"), []).append(row)
+    return {
+        (right[name][0].kind, right[name][0].name): (left[name][0].kind, left[name][0].name)
+        for name in sorted(left.keys() & right.keys())
+        if len(left[name]) == len(right[name]) == 1
+    }
+
+
+def _why(now: Row | None, targets: list[str]) -> str:
+    """The reason in the newer tree, per target where they differ."""
+    if now is None:
+        return "no longer registered"
+    reasons = {target: _cell(now, target).reason for target in targets}
+    if len(set(reasons.values())) < 2:
+        return next(iter(reasons.values()), "")
+    return "; ".join(f"{target}: {reason}" for target, reason in reasons.items() if reason)
 
 
 def _cell(row: Row | None, target: str) -> Cell:

@@ -64,22 +64,40 @@ def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str
     return out
 
 
-def with_line(repo: GitRepo, old: str, new: str, path: str, text: str) -> list[LogEntry]:
-    """The commits between that added or removed a line of ``path`` in which ``text`` stands."""
+def changed_lines(repo: GitRepo, old: str, new: str, path: str) -> list[tuple[LogEntry, str]]:
+    """The commits between that touched ``path``, newest first, each with the lines it added or removed."""
     raw = repo.output(
         "log",
         "--no-show-signature",
         "--no-merges",
         "--no-renames",
-        "--format=%H%x1f%cs%x1f%s",
-        "-G",
-        re.sub(r"([\\.\[\]*^$+?(){}|])", r"[\1]", text).replace("[\\]", "\\\\").replace("[^]", "\\^"),
-        "--extended-regexp",
+        "--no-color",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--unified=0",
+        "--patch",
+        "--format=%x1e%H%x1f%cs%x1f%s%x1d",
         f"{old}..{new}",
         "--",
         f":(literal,top){path}",
     )
-    return [_entry(line) for line in raw.decode("utf-8", "replace").splitlines() if line]
+    out = []
+    for part in raw.decode("utf-8", "replace").split("\x1e")[1:]:
+        head, _, patch = part.partition("\x1d")
+        out.append((_entry(head), "\n".join(_hunks(patch))))
+    return out
+
+
+def _hunks(patch: str) -> list[str]:
+    """The lines of a patch that were added or removed, without their sign; its headers look like them."""
+    lines = []
+    inside = False
+    for line in patch.split("\n"):
+        if line.startswith(("@@", "diff ")):
+            inside = line.startswith("@@")
+        elif inside and line[:1] in ("+", "-"):
+            lines.append(line[1:])
+    return lines
 
 
 def _entry(line: str) -> LogEntry:
