@@ -42,6 +42,12 @@ _SHOWN = 12
 @click.argument("patchset")
 @click.argument("patch")
 @click.option("--onto", cls=Option, metavar="REV", help="A commit, release or wheel; nothing is checked out.")
+@click.option(
+    "--releases",
+    cls=Option,
+    metavar="V,V,…",
+    help="Which of these releases is the first to have it; by content.",
+)
 @click.option("--full", is_flag=True, cls=Option, help="All lines, files and commits.")
 @from_option
 @FOLDER
@@ -51,6 +57,7 @@ def explain(
     patchset: str,
     patch: str,
     onto: str | None,
+    releases: str | None,
     full: bool,
     made_for: tuple[str, ...],
     folder: str | None,
@@ -78,12 +85,33 @@ def explain(
     repo = getattr(tree, "repo", None) or next(iter(clones(clone, profile)), None)
     told = tell(planned, patch, sources, repo)
     since = since_of(told.entry, tree, repo, sources, profile, found.new_file)
+    first = None
+    if releases is not None:
+        first = _first(found, patch, profile, clone, made_for, [w for w in releases.split(",") if w])
     if form == "json":
-        _say(_json(told, since, tree).decode())
+        _say(_json(told, since, tree, first).decode())
     else:
         lines = _page(told, since, tree, onto, use_color(color, sys.stdout), full, quiet, found.name)
+        if first is not None:
+            words = f"first of {releases}: {first}" if first else f"none of {releases} has it"
+            lines.insert(1, words)
         _say("\n".join(lines) + "\n")
     return EXIT_CONFLICT if told.entry.outcome.status == "conflict" else EXIT_OK
+
+
+def _first(
+    found: Any, patch: str, profile: Any, clone: str | None, made_for: tuple[str, ...], releases: list[str]
+) -> str:
+    """The first of some releases, in the order given, on which the patch is upstream; "" if none is."""
+    from auditor.patching.plan import plan
+
+    for release in releases:
+        tree = base_tree(release, clone, profile)
+        sources = sources_for(tree, clone, profile, made_for)
+        entries = plan(found, tree, profile, sources=sources, stop=False, judge=judge_for(profile)).entries
+        if next(e for e in entries if e.name == patch).outcome.status == "upstream":
+            return release
+    return ""
 
 
 def since_of(entry: Planned, tree: Any, repo: Any, sources: Any, profile: Any, files: Any) -> Since | None:
@@ -212,7 +240,7 @@ def _next(told: Explained, patchset: str, onto: str | None, entry: Planned) -> l
     return []
 
 
-def _json(told: Explained, since: Since | None, tree: Any) -> bytes:
+def _json(told: Explained, since: Since | None, tree: Any, first: str | None) -> bytes:
     from auditor.cli.patches_page import envelope
 
     info = tree.info()
@@ -243,6 +271,7 @@ def _json(told: Explained, since: Since | None, tree: Any) -> bytes:
         status=told.entry.outcome.status,
         tree={"kind": info.kind, "label": info.label, "id": info.content_id, "commit": info.commit},
         since=since_json(since),
+        first_release=first,
         hunks=stories,
     )
 

@@ -110,6 +110,16 @@ def test_status_says_since_when(place: Path) -> None:
     assert "since" not in rows["one"]
 
 
+def test_the_first_release_by_content(place: Path) -> None:
+    path = place / "clone"
+    subprocess.run(["git", "tag", "v1.0.0", "HEAD"], cwd=path, check=True)
+    commit(path, {PATH: CLASH.replace("c = 3", "c = 33")}, "three (#13)")
+    subprocess.run(["git", "tag", "v1.1.0", "HEAD"], cwd=path, check=True)
+    words = ("explain", "set", "three", "--onto", "main", "--clone", "clone", "--releases")
+    assert "first of v1.0.0,v1.1.0: v1.1.0\n" in patches(place, *words, "v1.0.0,v1.1.0").stdout
+    assert "none of v1.0.0 has it\n" in patches(place, *words, "v1.0.0").stdout
+
+
 @pytest.mark.parametrize("words", [("--accept-look", "nope"), ("--retire", "nope"), ("--resolve", "nope=x")])
 def test_a_patch_that_is_not_there(place: Path, words: tuple[str, str]) -> None:
     done = patches(place, *REBASE, *words)
