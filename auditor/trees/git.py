@@ -89,8 +89,11 @@ def run_git(
     stdin: bytes | None = None,
     network: bool = False,
     cwd: str | None = None,
+    index: Path | None = None,
 ) -> subprocess.CompletedProcess[bytes]:
     """Run git to its end and return what it said; never raises for its exit status.
+
+    ``index`` is an index file instead of the repository's own.
 
     A child that is interrupted gets the time to remove its temporary files. Raises ``UserError`` T013
     when there is no git.
@@ -102,7 +105,7 @@ def run_git(
             stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=git_environment(network=network),
+            env=git_environment(network=network) | ({"GIT_INDEX_FILE": str(index)} if index else {}),
             cwd=cwd,
         )
     except FileNotFoundError:
@@ -271,7 +274,12 @@ class GitRepo:
     # running git
 
     def run(
-        self, *args: str, stdin: bytes | None = None, network: bool = False, work_tree: bool = False
+        self,
+        *args: str,
+        stdin: bytes | None = None,
+        network: bool = False,
+        work_tree: bool = False,
+        index: Path | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a git command on this repository, whatever its exit status."""
         where = [f"--git-dir={self.git_dir}"]
@@ -281,7 +289,7 @@ class GitRepo:
             cwd = str(self.work_tree)
         else:
             where += ["-c", "core.bare=true"]  # whatever core.worktree says, it is not looked at
-        return run_git([*where, *args], stdin=stdin, network=network, cwd=cwd)
+        return run_git([*where, *args], stdin=stdin, network=network, cwd=cwd, index=index)
 
     def output(self, *args: str, stdin: bytes | None = None, work_tree: bool = False) -> bytes:
         """Standard output of a git command that must succeed; ``UserError`` T013 otherwise."""

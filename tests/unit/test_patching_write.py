@@ -462,6 +462,49 @@ def test_a_checkout_in_the_middle_of_something_is_left_alone(
     assert snapshot(root) == before and git(root, "status", "--porcelain") == ""
 
 
+def test_a_lock_of_ours_that_a_kill_left_is_removed_and_only_ours(tmp_path: Path) -> None:
+    from auditor.patching.write.operations import repair
+    from auditor.patching.write.ownindex import own_index
+
+    root = clone(tmp_path)
+    store = root / ".git/patches-state"
+    with pytest.raises(KeyboardInterrupt), own_index(root / ".git", store, 0) as index:
+        assert index.read_bytes() == (root / ".git/index").read_bytes()
+        words = (root / ".git/index.lock").read_bytes()  # no git can change the index now
+        raise KeyboardInterrupt
+    assert not (root / ".git/index.lock").exists() and not any(store.iterdir())
+    # As SIGKILL leaves it: our lock, and git's on the copy.
+    (root / ".git/index.lock").write_bytes(words)
+    (store / "index").write_bytes(b"half")
+    (store / "index.lock").touch()
+    assert repair(opened(root)) == ("", "")
+    assert not (root / ".git/index.lock").exists() and not store.exists()
+    write(opened(root), steps("python/"), "staged")
+    (root / ".git/index.lock").touch()  # somebody else's
+    repair(opened(root))
+    assert (root / ".git/index.lock").exists()
+
+
+def test_nothing_but_the_change_itself_takes_the_lock_of_the_index(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from auditor.trees import git as trees_git
+
+    root = clone(tmp_path)
+    asked: list[str] = []
+    real = trees_git.run_git
+
+    def seen(args: list[str], **how: object) -> object:
+        index = how.get("index")
+        asked.extend(word for word in args if word in ("write-tree", "update-index") and index is None)
+        return real(args, **how)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(trees_git, "run_git", seen)
+    write(opened(root), steps("python/"), "staged")
+    take(opened(root), "one", "two")
+    assert asked == []
+
+
 def test_commits_on_another_branch_are_not_on_this_one(tmp_path: Path) -> None:
     root = clone(tmp_path)
     before = snapshot(root)

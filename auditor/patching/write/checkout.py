@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auditor.errors import UserError
+from auditor.patching.treeid import tree_id
 from auditor.patching.write.journal import GitPart
+from auditor.patching.write.ownindex import own_index, require_unlocked
 from auditor.trees.git import CommitFacts, GitRepo, first_words
 from auditor.trees.names import blob_id, decode_path
 
@@ -175,17 +177,7 @@ class Checkout:
 
     def require_unlocked(self) -> None:
         """``UserError`` P052 while another git process has the index."""
-        lock = self.repo.git_dir / "index.lock"
-        end = time.monotonic() + _INDEX_PATIENCE
-        while lock.exists():
-            if time.monotonic() > end:
-                raise UserError(
-                    "P052",
-                    "another git process has the index, or one was killed and left its lock",
-                    place=str(lock),
-                    hints=[f"rm {lock}        # if no git is running there"],
-                )
-            time.sleep(0.02)
+        require_unlocked(self.repo.git_dir, _INDEX_PATIENCE)
 
     # writing
 
@@ -236,8 +228,8 @@ class Checkout:
         return self.repo.commit(commit).tree
 
     def index_tree(self) -> str:
-        """The tree id of the index as it is."""
-        return self.repo.output(*self._without_filters(), "write-tree", work_tree=True).decode().strip()
+        """The tree id of the index as it is. ``git write-tree`` would take its lock, and write."""
+        return tree_id(self.index_listing())
 
     def _committer(self) -> bytes:
         done = self.repo.run("var", "GIT_COMMITTER_IDENT")
@@ -278,12 +270,13 @@ class Checkout:
                 lines.append(f"{entry or '0 ' + _NO_ID}\t".encode() + _raw(path))
         if not wanted:
             return
-        self.require_unlocked()
-        if lines:
-            self._git("update-index", "-z", "--index-info", stdin=b"\0".join(lines) + b"\0")
-        # Facts of the new files, so that nothing has to be read again; also where an earlier run was killed
-        # before it came to this. A failure costs only that.
-        self.repo.run(*self._without_filters(), "update-index", "-q", "--refresh", work_tree=True)
+        quiet = self._without_filters()
+        with own_index(self.repo.git_dir, self.store, _INDEX_PATIENCE) as index:
+            if lines:
+                self._git("update-index", "-z", "--index-info", stdin=b"\0".join(lines) + b"\0", index=index)
+            # Facts of the new files, so that nothing has to be read again; also where an earlier run was
+            # killed before it came to this. A failure costs only that.
+            self.repo.run(*quiet, "update-index", "-q", "--refresh", work_tree=True, index=index)
 
     def _at(self, ref: str) -> str:
         done = self.repo.run("rev-parse", "--verify", "-q", f"{ref}^{{commit}}")
@@ -316,9 +309,9 @@ class Checkout:
         if (self.repo.common_dir / _SCRATCH).exists():
             self.repo.run("update-ref", "-d", _SCRATCH)
 
-    def _git(self, *args: str, stdin: bytes | None = None) -> None:
+    def _git(self, *args: str, stdin: bytes | None = None, index: Path | None = None) -> None:
         # Whatever writes the index looks again at files that changed within the same second.
-        done = self.repo.run(*self._without_filters(), *args, stdin=stdin, work_tree=True)
+        done = self.repo.run(*self._without_filters(), *args, stdin=stdin, work_tree=True, index=index)
         if done.returncode != 0:
             raise UserError(
                 "P043",

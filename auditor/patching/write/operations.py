@@ -17,6 +17,7 @@ from auditor.patching.unapply import take_back
 from auditor.patching.write.checkout import Checkout, Commit, IndexEntry
 from auditor.patching.write.disk import Root, held
 from auditor.patching.write.journal import GitPart, Put, left_behind, recover, transact
+from auditor.patching.write.ownindex import sweep
 from auditor.patching.write.target import Target
 from auditor.trees.names import blob_id, listing_id
 
@@ -159,6 +160,8 @@ def repair(target: Target, patience: float = PATIENCE) -> tuple[str, str]:
 
 def _sweep(target: Target) -> None:
     """Remove what a run that was killed before its journal was whole left in the store."""
+    if target.checkout is not None:
+        sweep(target.checkout.repo.git_dir, target.store)
     try:
         for name in ("journal.tmp", "state.json.tmp"):
             if (target.store / name).exists():
