@@ -193,7 +193,7 @@ def _story(story: HunkStory, color: bool, full: bool) -> list[str]:
         entry = culprit.entry
         lines.append(f"  culprit   {entry.oid[:9]} {entry.date} {entry.subject}")
         lines.append(f"            the {story.what} goes on the commit before it, and not with it")
-        lines += [f"            {story.why}: so on the main line, at least"] if story.why else []
+        lines += [f"            told of the clone's main line: {story.why}"] if story.why else []
         if culprit.moved:
             lines.append(f"            it moved the file to {culprit.moved}")
         files = sorted(culprit.files, key=lambda each: story.path not in each)

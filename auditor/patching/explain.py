@@ -172,9 +172,7 @@ class _Work:
         end, caveat = self._end(line), ""
         if end is None:
             end = len(line) - 1
-            caveat = (
-                f"{self.plan.tree.info().label} is not on the clone's main line by the content of this file"
-            )
+            caveat = f"{self.plan.tree.info().label} itself is not on it, by the content of this file"
         path = change.old_path or change.path
         low = line.last_with(path, change.old_blob)
         for _, other in reversed(self.before) if low is None else ():  # made on top of another patch
@@ -186,7 +184,7 @@ class _Work:
             return not self._goes(line.tree(at), part)
 
         if caveat and not stops(end):
-            return None, f"{caveat}; up to its end the hunk goes", ()
+            return None, f"it goes on the clone's main line up to its end; {caveat}", ()
         other_patch = self._in_the_way(line, end, part)
         if other_patch:
             return None, f"it goes on the upstream alone: {other_patch} of the stack is in its way", ()
@@ -197,7 +195,7 @@ class _Work:
         at = turn(stops, low, end) if low is not None else None
         if not at:
             fact = "no version of the file in this history takes it"
-            return None, f"{caveat}; {fact}" if caveat else fact, ()
+            return None, f"{fact}; {caveat}" if caveat else fact, ()
         also = self._touched(line, path, base, part, low or 0, end)
         entry = line.entries[at - 1]
         also = tuple(other for other in also if other.oid != entry.oid)

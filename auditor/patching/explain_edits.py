@@ -48,7 +48,7 @@ def culprit_of_edit(
         asked = {path: names.tree(path) for path in line.paths}
         found = line.last_like({path: here.get(at, "") for path, at in asked.items() if at is not None})
         end = end if found is None else found
-        caveat = "" if found is not None else f"{plan.tree.info().label} is not on the clone's main line"
+        caveat = "" if found is not None else f"{plan.tree.info().label} itself is not on it"
     marker = f"{root}/{profile.markers[0]}" if root else profile.markers[0]
 
     def stops(at: int) -> bool:
