@@ -25,6 +25,15 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 PYTHON = sys.executable
+#: The part of ``audit kernels`` that is about operators of the compiled libraries: CMake, C++, their availability.
+_OPERATORS = """
+import sys
+from auditor.native.availability import KernelOptions, availability
+from auditor.trees.open import TreeSpec, open_tree
+repo, commit, project = sys.argv[1:]
+tree = open_tree(TreeSpec(path=repo, commit=commit), distribution=None, default_url=None)
+availability(tree, KernelOptions(("sm_120",), project=project, declared=False))
+"""
 #: Ceilings, as ratios to ast-grep in the same round (``--help``: to an empty Python), and MiB.
 TARGETS = {
     "cold": 0.35,
@@ -163,6 +172,15 @@ class Bench:
             )
             commands["ast-grep scan, a checkout"] = Command("", (*words, str(tree)), {})
         commands["audit, cold, no checkout"] = self.of_commit(self.commit)
+        commands["operators of the compiled libraries, sm_120, cold"] = Command(
+            "", (PYTHON, "-c", _OPERATORS, self.repo, self.commit, self.options.project), {}
+        )
+        commands["audit kernels, all targets, cold"] = Command(
+            "audit",
+            (PYTHON, "-c", _ENTRY, "kernels", self.options.project, "--format", "json", "--no-cache")
+            + ("--commit", self.commit, "--repo", self.repo),
+            {"SGLANG_AUDITOR_CACHE_DIR": str(self.work / "unused")},
+        )
         commands["audit, the same commit again"] = self.of_commit(self.commit, "warm")
         later = self.later(5)
         run(self.of_commit(self.commit, "warm"))
