@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 HERE = Path(__file__).resolve().parent
 PYTHON = sys.executable
-#: The part of ``audit kernels`` that is about operators of the compiled libraries: CMake, C++, their availability.
+#: The part of ``audit kernels`` that is about operators of the compiled libraries: CMake and C++.
 _OPERATORS = """
 import sys
 from auditor.native.availability import KernelOptions, availability
@@ -41,6 +41,7 @@ TARGETS = {
     "same commit": 0.02,
     "next commit": 0.08,
     "help": 6.0,
+    "operators": 0.2,
     "memory": 150,
 }
 

@@ -202,6 +202,8 @@ class Guards:
             if len(empty) == len(facts.kernels) and not facts.tags:
                 return _Verdict("not-built", where.text, (*proof, where))
             return _Verdict("unknown", where.text, (*proof, where))
+        if loaded is None:  # that there is no code is met first
+            return _Verdict("runs", "", proof)
         requests = facts.shared.union(*(asked.get(launch, ()) for launch in facts.launches))
         return self._room(requests, target, proof) or _Verdict("runs", "", proof)
 

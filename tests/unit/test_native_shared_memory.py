@@ -25,7 +25,7 @@ ASK = "cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
 START = "__global__ void kernel(float* p) { p[0] = 1; }\nusing item_t = __nv_bfloat16;\n"
 
 
-def cells(code: str) -> dict[str, Cell]:
+def cells(code: str, targets: tuple[str, ...] = TARGETS) -> dict[str, Cell]:
     """What the targets get from ``op``, which this code defines."""
     files = {
         **PRELUDE,
@@ -36,9 +36,14 @@ def cells(code: str) -> dict[str, Cell]:
         "kern/python/kern_pkg/__init__.py": "",
     }
     native = Native(builds=(NativeBuild("kern", "kern/python", "kern_pkg"),))
-    options = KernelOptions(TARGETS, profile=msgspec.structs.replace(PROFILE, native=native), declared=False)
+    options = KernelOptions(targets, profile=msgspec.structs.replace(PROFILE, native=native), declared=False)
     (row,) = availability(MemoryTree(files), options).rows
     return row.cells
+
+
+def test_without_code_for_the_target_that_is_what_is_said() -> None:
+    code = f"constexpr int kAll = 300000;\nvoid op(float* p) {{ {ASK.format('kAll')} {LAUNCH} }}"
+    assert cells(code, targets=("sm_110",))["sm_110"].outcome == "not-built"
 
 
 def said(code: str) -> str:
