@@ -11,6 +11,10 @@ from auditor.patching.model import ChangeSet
 from auditor.trees.git import GitRepo, checked_revision
 
 Lines = Counter[tuple[str, bytes]]
+Effect = Counter[bytes]
+
+#: Different lines that a change must add or remove to be known by these alone.
+_TELLING = 3
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class Landing:
 
     commit: str
     subject: str
-    reverted_by: str = ""  # a later commit that took all of it back
+    reverted_by: str = ""  # a later commit with which it was taken back
 
 
 class History:
@@ -47,13 +51,19 @@ class History:
         if self.range is None or not wanted:
             return None
         undone: Lines = Counter({("-" if m == "+" else "+", text): n for (m, text), n in wanted.items()})
+        effect = _effect(wanted)
         paths = {p for c in change_set.changes for p in (c.old_path, c.new_path) if p} | set(also)
         found: Landing | None = None
+        since: Effect = Counter()  # what all commits after the landing did together
         for commit, subject, lines in self._commits(sorted(paths)):
-            if lines == wanted:
+            if lines == wanted or (len(effect) >= _TELLING and _effect(lines) == effect):
                 found = Landing(commit, subject)
-            elif found is not None and not found.reverted_by and _within(undone, lines):
-                found = Landing(found.commit, found.subject, commit)
+                since = Counter()
+            elif found is not None and not found.reverted_by:
+                for text, count in _effect(lines).items():
+                    since[text] += count
+                if _within(undone, lines) or _taken_back(effect, since):
+                    found = Landing(found.commit, found.subject, commit)
         return found
 
     def _commits(self, paths: list[str]) -> Iterator[tuple[str, str, Lines]]:
@@ -100,3 +110,29 @@ def _changed(change_set: ChangeSet) -> Lines:
 
 def _within(part: Lines, whole: Lines) -> bool:
     return all(whole[key] >= count for key, count in part.items())
+
+
+def _effect(lines: Lines) -> Effect:
+    """How many more (or, below 0, fewer) of each line there are, whatever its indentation.
+
+    Two comparisons of the same two files may differ in the lines that they call changed, but not in this.
+    """
+    out: Effect = Counter()
+    for (mark, text), count in lines.items():
+        out[text.strip()] += count if mark == "+" else -count
+    return Counter({text: count for text, count in out.items() if count})
+
+
+def _taken_back(effect: Effect, since: Effect) -> bool:
+    """Whether later commits together undid a change, more or less: a revert that others had got in the way of.
+
+    Most of what it added has gone and most of what it removed has come back; or hardly anything of it is
+    left, and then nobody can tell that from a rewrite.
+    """
+    added = sum(count for count in effect.values() if count > 0)
+    removed = -sum(count for count in effect.values() if count < 0)
+    gone = sum(min(count, max(0, -since[text])) for text, count in effect.items() if count > 0)
+    back = sum(min(-count, max(0, since[text])) for text, count in effect.items() if count < 0)
+    if not added + removed:
+        return False
+    return (2 * gone >= added and 2 * back >= removed) or 10 * (gone + back) >= 9 * (added + removed)

@@ -207,3 +207,43 @@ def test_bad_input_is_one_error(clone: Clone, tmp_path: Path, capsys: pytest.Cap
     empty.write_text("")
     assert _port(clone, empty) == 2
     assert run(groups.patches, "patches", ["port", "--patch", str(empty), "--root", "/nowhere/at/all"]) == 2
+
+
+def test_a_revert_that_others_got_in_the_way_of_is_a_revert(clone: Clone, tmp_path: Path) -> None:
+    base = clone.commit(BASE)
+    theirs = BASE.replace(
+        "    y = x * 2\n", "    if x < 0:\n        raise ValueError(x)\n    y = x * 3\n    note(y)\n"
+    )
+    merged = clone.commit(theirs)
+    patch = _patch(clone, tmp_path, base, merged)
+    clone.commit(theirs.replace("note(y)", "note(y, x)"))  # one of its lines was rewritten
+    back = clone.commit(BASE.replace("return y", "return y + 0"))  # ... and the rest taken back by hand
+    repo = GitRepo.at(clone.root)
+    assert repo is not None
+    landing = History(repo, base, back).landing(parse_patch(patch.read_bytes(), "p"))
+    assert landing is not None and landing.reverted_by == back
+    assert _port(clone, patch, "--base", base) != 10
+
+
+def test_a_rewrite_of_a_part_is_no_revert(clone: Clone, tmp_path: Path) -> None:
+    base = clone.commit(BASE)
+    theirs = BASE.replace("    y = x * 2\n", "    y = x * 3\n    note(y)\n    log(y)\n    keep(y)\n")
+    patch = _patch(clone, tmp_path, base, clone.commit(theirs))
+    clone.commit(theirs.replace("y = x * 3", "y = x * 4").replace("log(y)", "log(y, x)"))
+    assert _port(clone, patch, "--base", base) == 10
+
+
+def test_a_landing_is_known_however_the_two_files_were_compared(clone: Clone, tmp_path: Path) -> None:
+    base = clone.commit(BASE)
+    theirs = BASE.replace("    y = x * 2\n", "    y = x * 3\n    note(y)\n")
+    merged = clone.commit(theirs)
+    first, second = (clone.git("rev-parse", f"{rev}:a.py") for rev in (base, merged))
+    old, new = BASE.splitlines(), theirs.splitlines()
+    rows = [f"-{line}" for line in old] + [f"+{line}" for line in new]
+    patch = tmp_path / "whole.patch"  # the same two files, as a comparison that found nothing in common
+    patch.write_text(
+        f"diff --git a/a.py b/a.py\nindex {first}..{second} 100644\n--- a/a.py\n+++ b/a.py\n"
+        f"@@ -1,{len(old)} +1,{len(new)} @@\n" + "\n".join(rows) + "\n"
+    )
+    clone.commit(theirs.replace("note(y)", "note(y, x)"))
+    assert _port(clone, patch, "--base", base) == 10
