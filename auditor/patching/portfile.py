@@ -14,7 +14,7 @@ from auditor.patching.mergetree import Settled, TreeMerge
 from auditor.patching.portcheck import compiles, doubled_definitions, lost_names, parses
 from auditor.patching.portcount import unaccounted
 from auditor.patching.porthunks import Applied, find
-from auditor.patching.portlines import Group, matching, merge, result, split_lines
+from auditor.patching.portlines import Group, matching, meeting, merge, result, split_lines
 from auditor.patching.portpieces import FileMerge, Piece, spliced
 from auditor.patching.portscope import elsewhere, same_scope
 from auditor.patching.statements import Source
@@ -36,10 +36,12 @@ def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> F
         by_line = FileMerge(b"".join(result(groups, our_lines, their_lines)), pieces)
     if not python:
         return by_line or _refused(ours, touched, applied)
+    met = meeting(groups, base_lines, our_lines, their_lines)
     doubtful = [
         g
         for g in touched
         if g in clash
+        or g in met
         or elsewhere(g, base_lines, our_lines, applied)
         or _doubled(g, base_lines, our_lines, their_lines)
     ]

@@ -238,6 +238,52 @@ def merge(
     return groups
 
 
+def meeting(
+    groups: Sequence[Group], base: Sequence[bytes], ours: Sequence[bytes], theirs: Sequence[bytes]
+) -> list[Group]:
+    """The groups of theirs that may as well be said to be at the place of one of ours.
+
+    What is put in or taken out between lines that repeat (closing brackets, blank lines, the first line of
+    one call after another) can be told at several places. Where those of both sides meet, which goes first is
+    chance, though the comparison happened to keep them apart.
+    """
+    sides = {"ours": ours, "theirs": theirs}
+    reach: dict[int, tuple[int, int]] = {}
+    for at, group in enumerate(groups):
+        if group.kind in sides:
+            low = groups[at - 1].base[1] if at else 0
+            high = groups[at + 1].base[0] if at + 1 < len(groups) else len(base)
+            span = group.ours if group.kind == "ours" else group.theirs
+            reach[at] = _reach(base, group.base, sides[group.kind], span, low, high)
+    out: list[Group] = []
+    for at, group in enumerate(groups):
+        if group.kind != "theirs":
+            continue
+        low, high = reach[at]
+        for other in (at - 1, at + 1):
+            if 0 <= other < len(groups) and groups[other].kind == "ours":
+                if low <= reach[other][1] and reach[other][0] <= high:
+                    out.append(group)
+                    break
+    return out
+
+
+def _reach(
+    base: Sequence[bytes], old: tuple[int, int], side: Sequence[bytes], new: tuple[int, int], low: int, high: int
+) -> tuple[int, int]:
+    """The lines of the base, within ``low`` and ``high``, that one change can be told to be at."""
+    a0, a1 = old
+    if a0 != a1 and new[0] != new[1]:
+        return a0, a1
+    text, (b0, b1) = (side, new) if a0 == a1 else (base, old)
+    up = down = 0
+    while a0 - up > low and text[b1 - 1 - up] == base[a0 - 1 - up]:
+        up += 1
+    while a1 + down < high and text[b0 + down] == base[a1 + down]:
+        down += 1
+    return a0 - up, a1 + down
+
+
 def result(groups: Sequence[Group], ours: Sequence[bytes], theirs: Sequence[bytes]) -> list[bytes]:
     """The merged lines; a conflict keeps ours."""
     out: list[bytes] = []
