@@ -169,19 +169,38 @@ def _by_likeness(
 
 
 def pair_arms(left: Sequence[Arm], right: Sequence[Arm]) -> dict[int, int]:
-    """Index of an arm -> index of the same arm: by header, then by keyword and place between those."""
-    a, b = [arm.head for arm in left], [arm.head for arm in right]
+    """Index of an arm -> index of the same arm.
+
+    By what is under it, where that is the same, then by header, then by keyword and place between those. An
+    ``else`` that became an ``elif`` before a new ``else`` is the ``elif``.
+    """
     mates: dict[int, int] = {0: 0} if left and right else {}
-    for i, j, n in matching(a[1:], b[1:]):
+    a, b = [_under(arm) for arm in left[1:]], [_under(arm) for arm in right[1:]]
+    for i, j, n in matching(a, b):
         for k in range(n):
-            mates[1 + i + k] = 1 + j + k
-    at_a = at_b = 0
-    for i, j in [*sorted(mates.items()), (len(left), len(right))]:
-        gap_a = [k for k in range(at_a, i) if k not in mates]
-        gap_b = list(range(at_b, j))
-        words_a = [left[k].head[:1] for k in gap_a]
-        words_b = [right[k].head[:1] for k in gap_b]
-        if gap_a and words_a == words_b:
+            body = a[i + k]
+            if sum(map(len, body)) >= 4 and a.count(body) == b.count(body) == 1:
+                mates[1 + i + k] = 1 + j + k
+    for gap_a, gap_b in _gaps(mates, len(left), len(right)):
+        heads = [left[k].head for k in gap_a], [right[k].head for k in gap_b]
+        for i, j, n in matching(*heads):
+            mates.update(zip(gap_a[i : i + n], gap_b[j : j + n]))
+    for gap_a, gap_b in _gaps(mates, len(left), len(right)):
+        if [left[k].head[:1] for k in gap_a] == [right[k].head[:1] for k in gap_b]:
             mates.update(zip(gap_a, gap_b))
-        at_a, at_b = i + 1, j + 1
     return mates
+
+
+def _under(arm: Arm) -> tuple[tuple[bytes, ...], ...]:
+    return tuple(child.norm for child in arm.children)
+
+
+def _gaps(mates: dict[int, int], len_a: int, len_b: int) -> list[tuple[list[int], list[int]]]:
+    """What lies between pairs, on both sides."""
+    out = []
+    at_a = at_b = 0
+    for i, j in [*sorted(mates.items()), (len_a, len_b)]:
+        if at_a < i:
+            out.append((list(range(at_a, i)), list(range(at_b, j))))
+        at_a, at_b = i + 1, j + 1
+    return out

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from auditor.patching.mergealign import likeness
 from auditor.patching.mergechanges import Change
 from auditor.patching.mergeimports import Import, ImportEdit, bound, imported, is_import
 from auditor.patching.mergemates import Mates
@@ -13,6 +14,9 @@ from auditor.patching.mergeorder import goes_behind, set_off
 from auditor.patching.mergetext import first_words, reindented
 from auditor.patching.mergetokens import Splice
 from auditor.patching.statements import Arm, Source, Statement
+
+#: A neighbour that has less in common with what it was does not tell an order inside a function.
+ANCHOR = 0.75
 
 
 @dataclass
@@ -66,6 +70,8 @@ class GapMerge(Mates):
             o = self.mate(b) if arm is not None else None
             if o is None:
                 o = self._elsewhere(b)
+                if o is not None and self._moves(b, change):
+                    return Settled(conflict=f"`{first_words(b)}` was put elsewhere on both sides")
             if o is None:
                 vanished.append(b)
             elif o.norm != b.norm:
@@ -240,6 +246,8 @@ class GapMerge(Mates):
         else:
             assert high is not None
             at, sure = high, False
+        near = siblings[max(change.before, 0) : change.before + 1] + siblings[change.after : change.after + 1]
+        sure = sure and not any(self._barely(s, mates.get(id(s))) for s in near)
         settled = Settled()
         inside = bool(wanted) and wanted[0].in_function()
         if not sure and inside:
@@ -252,6 +260,11 @@ class GapMerge(Mates):
             text = b"\n" + text.rstrip(b"\n")
         settled.splices.append(Splice(where, where, text))
         return settled
+
+    @staticmethod
+    def _barely(b: Statement, o: Statement | None) -> bool:
+        """Whether it is not sure that ``o`` is ``b``, changed, and not another statement at its place."""
+        return o is not None and not b.arms and not o.arms and likeness(b, o) < ANCHOR
 
     def _nearest(
         self, siblings: Sequence[Statement], mates: dict[int, Statement], arm: Arm, end: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from auditor.patching.mergealign import align, dice, pair_arms
+from auditor.patching.mergealign import Pair, align, dice, pair_arms
 from auditor.patching.mergechanges import Change
 from auditor.patching.mergetext import first_words
 from auditor.patching.statements import Arm, Source, Statement
@@ -54,7 +54,7 @@ class Mates:
     def _children(self, arm: Arm, other: Arm) -> dict[int, Statement]:
         key = (id(arm), id(other))
         if key not in self._pairs:
-            pairs = align(arm.children, other.children)
+            pairs = _unmoved(align(arm.children, other.children), other)
             self._pairs[key] = {id(s): t for s, t in pairs}
             self._mated[key] = {id(t) for _, t in pairs}
         return self._pairs[key]
@@ -100,8 +100,22 @@ class Mates:
 
     def _moved_about(self, statement: Statement, change: Change) -> str:
         """Why a statement that theirs removes and ours does not have here may not just be left away."""
+        base, ours, other = self._often(statement, change)
+        if ours > other:
+            return f"`{first_words(statement)}` stands elsewhere now"
+        if other >= base > 0:
+            return f"`{first_words(statement)}` is gone, and the patch moves it"
+        return ""
+
+    def _moves(self, statement: Statement, change: Change) -> bool:
+        """Whether theirs has a statement that it removes here somewhere else."""
+        base, _, other = self._often(statement, change)
+        return other >= base > 0
+
+    def _often(self, statement: Statement, change: Change) -> tuple[int, int, int]:
+        """How often base, ours and theirs have a statement; 0 for one that is too short to tell."""
         if len(statement.norm) < 5 or not change.arm_theirs.children:
-            return ""
+            return 0, 0, 0
         if self._counts is None:
             theirs = change.arm_theirs.children[0].source
             self._counts = (
@@ -110,11 +124,24 @@ class Mates:
                 Counter(s.norm for s in theirs.statements()),
             )
         base, ours, other = (counts[statement.norm] for counts in self._counts)
-        if ours > other:
-            return f"`{first_words(statement)}` stands elsewhere now"
-        if other >= base:
-            return f"`{first_words(statement)}` is gone, and the patch moves it"
-        return ""
+        return base, ours, other
+
+
+def _unmoved(pairs: list[Pair], other: Arm) -> list[Pair]:
+    """The pairs, with a statement that went to another place of its block paired with itself.
+
+    What stands where it stood, and is only like it, is another statement.
+    """
+    taken = {id(o) for _, o in pairs}
+    free: dict[tuple[bytes, ...], list[Statement]] = {}
+    for o in other.children:
+        if id(o) not in taken:
+            free.setdefault(o.norm, []).append(o)
+    out = []
+    for b, o in pairs:
+        same = free.get(b.norm, ()) if o.norm != b.norm and len(b.norm) > 3 else ()
+        out.append((b, same[0]) if len(same) == 1 else (b, o))
+    return out if len({id(o) for _, o in out}) == len(out) else pairs
 
 
 def likeness_of_bodies(a: Statement, b: Statement) -> float:

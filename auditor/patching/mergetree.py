@@ -128,13 +128,14 @@ class TreeMerge(GapMerge):
         assert new is not None
         if any(_arm_norm(a) == _arm_norm(new) for a in o.arms):
             return Settled(already=True)
-        if any(a.head == new.head for a in o.arms):
-            return Settled(conflict=f"`{first_words(b)}`: the same arm was added on both sides")
         at = next(i for i, a in enumerate(t.arms) if a is new)
-        back = {j: i for i, j in pair_arms(b.arms, t.arms).items()}
+        pairs, forth = pair_arms(b.arms, t.arms), pair_arms(b.arms, o.arms)
+        back = {j: i for i, j in pairs.items()}
+        other = {forth[i] for i, j in pairs.items() if i in forth and b.arms[i].head != t.arms[j].head}
+        if any(a.head == new.head for k, a in enumerate(o.arms) if k not in other):
+            return Settled(conflict=f"`{first_words(b)}`: the same arm was added on both sides")
         earlier = [back[j] for j in range(at) if j in back]
         later = [back[j] for j in range(at + 1, len(t.arms)) if j in back]
-        forth = pair_arms(b.arms, o.arms)
         low = forth.get(earlier[-1]) if earlier else None
         high = forth.get(later[0]) if later else len(o.arms)
         if low is None or high is None:

@@ -124,7 +124,7 @@ def _effect(lines: Lines) -> Effect:
 
 
 def _taken_back(effect: Effect, since: Effect) -> bool:
-    """Whether later commits together undid a change, more or less: a revert that others had got in the way of.
+    """Whether later commits together undid a change, if not to the letter: others were in the way.
 
     Most of what it added has gone and most of what it removed has come back; or hardly anything of it is
     left, and then nobody can tell that from a rewrite.

@@ -269,7 +269,12 @@ def meeting(
 
 
 def _reach(
-    base: Sequence[bytes], old: tuple[int, int], side: Sequence[bytes], new: tuple[int, int], low: int, high: int
+    base: Sequence[bytes],
+    old: tuple[int, int],
+    side: Sequence[bytes],
+    new: tuple[int, int],
+    low: int,
+    high: int,
 ) -> tuple[int, int]:
     """The lines of the base, within ``low`` and ``high``, that one change can be told to be at."""
     a0, a1 = old
