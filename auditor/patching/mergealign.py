@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 
 from auditor.patching.portlines import matching
 from auditor.patching.statements import Arm, Statement
@@ -171,8 +171,8 @@ def _by_likeness(
 def pair_arms(left: Sequence[Arm], right: Sequence[Arm]) -> dict[int, int]:
     """Index of an arm -> index of the same arm.
 
-    By what is under it, where that is the same, then by header, then by keyword and place between those. An
-    ``else`` that became an ``elif`` before a new ``else`` is the ``elif``.
+    By what is under it, where that is the same, then by header and by how alike it is under it, then by
+    keyword and place between those. An ``else`` that became an ``elif`` before a new ``else`` is that.
     """
     mates: dict[int, int] = {0: 0} if left and right else {}
     a, b = [_under(arm) for arm in left[1:]], [_under(arm) for arm in right[1:]]
@@ -182,9 +182,7 @@ def pair_arms(left: Sequence[Arm], right: Sequence[Arm]) -> dict[int, int]:
             if sum(map(len, body)) >= 4 and a.count(body) == b.count(body) == 1:
                 mates[1 + i + k] = 1 + j + k
     for gap_a, gap_b in _gaps(mates, len(left), len(right)):
-        heads = [left[k].head for k in gap_a], [right[k].head for k in gap_b]
-        for i, j, n in matching(*heads):
-            mates.update(zip(gap_a[i : i + n], gap_b[j : j + n]))
+        mates.update(_best(left, right, gap_a, gap_b))
     for gap_a, gap_b in _gaps(mates, len(left), len(right)):
         if [left[k].head[:1] for k in gap_a] == [right[k].head[:1] for k in gap_b]:
             mates.update(zip(gap_a, gap_b))
@@ -193,6 +191,40 @@ def pair_arms(left: Sequence[Arm], right: Sequence[Arm]) -> dict[int, int]:
 
 def _under(arm: Arm) -> tuple[tuple[bytes, ...], ...]:
     return tuple(child.norm for child in arm.children)
+
+
+def _best(
+    left: Sequence[Arm], right: Sequence[Arm], gap_a: list[int], gap_b: list[int]
+) -> Iterator[tuple[int, int]]:
+    """Of arms with the same header, or with much the same under them, the pairs with the most in common."""
+    if not gap_b or len(gap_a) * len(gap_b) > 4000:
+        return
+    bags = [[_bag(arms[k]) for k in gap] for arms, gap in ((left, gap_a), (right, gap_b))]
+    best = [[0.0] * (len(gap_b) + 1) for _ in range(len(gap_a) + 1)]
+    score = [[0.0] * len(gap_b) for _ in gap_a]
+    for x in range(len(gap_a) - 1, -1, -1):
+        for y in range(len(gap_b) - 1, -1, -1):
+            same = left[gap_a[x]].head == right[gap_b[y]].head
+            alike = dice(bags[0][x], bags[1][y])
+            score[x][y] = alike + 0.4 * same if same or alike >= LIKE else 0.0
+            here = score[x][y] + best[x + 1][y + 1] if score[x][y] else 0.0
+            best[x][y] = max(here, best[x + 1][y], best[x][y + 1])
+    x = y = 0
+    while x < len(gap_a) and y < len(gap_b):
+        if score[x][y] and best[x][y] == score[x][y] + best[x + 1][y + 1]:
+            yield gap_a[x], gap_b[y]
+            x, y = x + 1, y + 1
+        elif best[x][y] == best[x + 1][y]:
+            x += 1
+        else:
+            y += 1
+
+
+def _bag(arm: Arm) -> Counter[bytes]:
+    out: Counter[bytes] = Counter()
+    for child in arm.children:
+        out.update(child.bag)
+    return out
 
 
 def _gaps(mates: dict[int, int], len_a: int, len_b: int) -> list[tuple[list[int], list[int]]]:

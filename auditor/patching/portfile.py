@@ -50,7 +50,7 @@ def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> F
         if not wrong:
             return by_line
         doubtful = touched
-    done = _by_statement(base, theirs, ours, touched, doubtful, applied, our_lines)
+    done = _by_statement(base, theirs, ours, touched, doubtful, applied, base_lines, our_lines)
     if done is None:
         return by_line or _refused(ours, touched, applied)
     if done.conflicts:
@@ -187,6 +187,7 @@ def _by_statement(
     groups: Sequence[Group],
     doubtful: Sequence[Group],
     applied: Applied,
+    base_lines: Sequence[bytes],
     our_lines: Sequence[bytes],
 ) -> FileMerge | None:
     """The conflicting groups by statement, the others by line; None where a version does not parse."""
@@ -223,7 +224,7 @@ def _by_statement(
     for group in groups:
         if group in by_statement:
             if not covered[id(group)]:
-                pieces += [_remark(h, group, applied) for h in _hunks(group, applied)]
+                pieces += [_remark(h, group, base_lines, applied) for h in _hunks(group, applied)]
             continue
         pieces += _line_pieces(group, applied)
         if group.kind == "theirs":
@@ -252,9 +253,20 @@ def _by_statement(
     return FileMerge(data, pieces)
 
 
-def _remark(hunk: int, group: Group, applied: Applied) -> Piece:
-    """A part of a hunk that touches no statement: blank lines, or comments, which are worth a look."""
+def _remark(hunk: int, group: Group, base_lines: Sequence[bytes], applied: Applied) -> Piece:
+    """A part of a hunk whose lines change no statement: blank ones, or comments, which are worth a look.
+
+    A header between statements that stay is code: it moves them from one block to the next.
+    """
     lines = applied.lines[group.theirs[0] : group.theirs[1]]
+    changed: list[bytes] = []
+    for edit in applied.edits:
+        if group.base[0] <= edit.a0 and edit.a1 <= group.base[1]:
+            changed += [*base_lines[edit.a0 : edit.a1], *applied.lines[edit.b0 : edit.b1]]
+    if any(line.strip() and not line.strip().startswith(b"#") for line in changed):
+        return Piece(
+            hunk, "conflict", "", "it moves statements from one block to another, and ours changed them"
+        )
     if any(line.strip() for line in lines):
         return Piece(hunk, "look", "no statement in it", "a comment of the patch was left out")
     return Piece(hunk, "upstream", "no statement in it", "blank lines only, left out")

@@ -1,0 +1,14 @@
+def options(parser):
+    parser.option(
+        "--alpha",
+        size=1,
+    )
+    parser.option(
+        "--gamma",
+        size=3,
+    )
+    parser.option(
+        "--omega",
+        size=9,
+    )
+    return parser

@@ -1,0 +1,8 @@
+def load(mode, buffer, pages):
+    if mode == "kernel":
+        fast_copy(buffer, pages, 1)
+    else:
+        if buffer.flat:
+            plain_copy(buffer, pages, 2)
+        else:
+            paged_copy(buffer, pages)

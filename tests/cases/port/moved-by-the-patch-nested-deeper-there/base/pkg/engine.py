@@ -1,0 +1,6 @@
+def send(queue, item):
+    if queue.open:
+        start_timer(queue, item)
+    else:
+        drop_item(queue, item)
+        count_lost(queue, 1)

@@ -1,0 +1,4 @@
+def prepare(self):
+    self.check_pages()
+
+    self.check_elastic()

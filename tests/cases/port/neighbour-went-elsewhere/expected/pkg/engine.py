@@ -1,0 +1,8 @@
+def prepare(self):
+    self.check_elastic()
+
+    self.check_pages()
+
+    self.check_debug()
+
+    self.check_overlap()

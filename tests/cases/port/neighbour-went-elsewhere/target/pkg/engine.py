@@ -1,0 +1,6 @@
+def prepare(self):
+    self.check_elastic()
+
+    self.check_pages()
+
+    self.check_overlap()
