@@ -313,7 +313,8 @@ def _print(
     if not quiet:
         lines.append(legend(entry.outcome.status for entry in plan.entries))
         for entry in plan.failed[:1]:
-            lines.append(f"next: patches explain {plan.patchset.typed} {entry.name}")
+            at = f" {target.option}" if target.shown != "." else ""
+            lines.append(f"next: patches explain {plan.patchset.typed} {entry.name}{at}")
         if plan.doubtful and not plan.failed and not result:
             lines.append("next: look at the marked hunks, then --allow-look")
     _say("\n".join(lines) + "\n")

@@ -86,6 +86,8 @@ def failures(expectation: Expectation, after: Report, before: Report) -> tuple[l
     for target, value in wanted.items():
         here, there = now.get(target, frozenset()), was.get(target, frozenset())
         if value == "unchanged":
+            if kind == "gate":
+                here, there = _decided(name, after, before, target), _decided(name, before, after, target)
             fine, said = here == there, f"was {_text(there)}"
         elif value == "absent":
             fine, said = not here, "should be absent"
@@ -153,6 +155,20 @@ def _facts(kind: str, name: str, report: Report) -> dict[str, Words]:
                 for target in report.targets:
                     add(target, predicate.truth[target], *_values(predicate, target))
     return {target: frozenset(words) for target, words in found.items()}
+
+
+def _decided(name: str, report: Report, other: Report, target: str) -> Words:
+    """What the gates of that name say on a target, without those that only this report has and in which the
+    target decides nothing: a condition that was narrowed for one GPU is a gate now, and for another GPU what
+    it was before."""
+    there = {gate.id for gate in other.gates}
+    found: set[str] = set()
+    for gate in report.gates:
+        if is_gate(gate, name) and (gate.id in there or gate.truth[target] != "unknown"):
+            value = _arm_value(gate, gate.truth[target])
+            found |= {gate.truth[target], *([value] if value is not None else [])}
+            found |= {gate.verdict[target]} if target in gate.verdict else set()
+    return frozenset(found)
 
 
 def _arm_value(gate: Gate, truth: str) -> str | None:

@@ -261,6 +261,34 @@ def test_the_audit_decides(tmp_path: Path, profile: Profile) -> None:
     assert any("pick changes on sm_90: false → true" in fact for fact in check.facts)
 
 
+def test_a_condition_narrowed_for_one_target_is_unchanged_for_others(
+    tmp_path: Path, profile: Profile
+) -> None:
+    files = dict(FILES)
+    files["python/sglang/srt/pick.py"] = (
+        PICK + '\n\ndef rows(n):\n    if n > 4:\n        return "many"\n    return "few"\n'
+    ).encode()
+
+    def audit(name: str, test: str) -> object:
+        text = files["python/sglang/srt/pick.py"].decode().replace("if n > 4:", f"if {test}:")
+        for path, data in (files | {"python/sglang/srt/pick.py": text.encode()}).items():
+            (tmp_path / name / path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / name / path).write_bytes(data)
+        return report_of(FolderTree(tmp_path / name), profile)
+
+    before = audit("before", "n > 4")
+    others = {"sm_90": "unchanged", "sm_100": "unchanged"}
+    wanted = Expectation(gate="pick.rows", expect={"sm_120": "false", **others})
+    assert failures(wanted, audit("good", "n > 4 and not is_small()"), before) == ([], 3)
+    bad, held = failures(wanted, audit("wrong", "n > 4 and not is_big()"), before)
+    assert held == 1 and [line.split(" is ")[0] for line in bad] == [
+        "gate pick.rows on sm_100",
+        "gate pick.rows on sm_120",
+    ]
+    lie = Expectation(gate="pick.rows", expect={"sm_120": "unchanged"})
+    assert len(failures(lie, audit("good", "n > 4 and not is_small()"), before)[0]) == 1
+
+
 def test_expectations_that_lead_nowhere_fail(tmp_path: Path, profile: Profile) -> None:
     report = report_of(tree_at(tmp_path / "tree"), profile)
     nothing = failures(Expectation(predicate="is_none", expect={"sm_120": "true"}), report, report)
