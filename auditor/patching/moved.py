@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from weakref import WeakKeyDictionary, ref
 
 from auditor.patching.portlines import split_lines
-from auditor.patching.statements import Source, Statement
+from auditor.patching.statements import Source, Statement, source_of
 from auditor.trees.base import SourceTree, TreeInfo
 
 #: A file with less in common is another file; git's own figure for a rename.
@@ -26,6 +26,12 @@ def likeness(a: bytes, b: bytes) -> float:
     left, right = Counter(split_lines(a)), Counter(split_lines(b))
     shared = sum(len(line) * min(n, right[line]) for line, n in left.items() if line in right)
     return shared / max(len(a), len(b), 1)
+
+
+#: What is looked for first: a definition of the name on a line of its own.
+_DEFINITION = re.compile(rb"^[ \t]*(?:async )?(?:def|class) ([\w\x80-\xff]+)", re.MULTILINE)
+#: Blob id -> names of the functions and classes in it, for every file that was read once.
+_DEFINES: dict[str, frozenset[bytes]] = {}
 
 
 class Finder:
@@ -88,7 +94,7 @@ class Finder:
         """A file of the tree as statements, None where it is not Python that parses."""
         if path not in self._sources:
             try:
-                self._sources[path] = Source(next(iter(self._read([path])))[1])
+                self._sources[path] = source_of(next(iter(self._read([path])))[1])
             except (SyntaxError, ValueError, RecursionError, MemoryError):
                 self._sources[path] = None
         return self._sources[path]
@@ -107,7 +113,15 @@ class Finder:
         found: list[tuple[float, str, Statement]] = []
         paths = [p for p in self.tree.blobs() if p.endswith(suffixes) and p != near]
         telling = sorted(wanted.bag, key=lambda word: (-len(word), word))[:12]
-        for path, data in self._read(paths):
+        blobs = self.tree.blobs()
+        name = wanted.name.encode()
+        near_it = [p for p in paths if _DEFINES.get(blobs[p]) is None or name in _DEFINES[blobs[p]]]
+        for path, data in self._read(near_it):
+            oid = blobs[path]
+            if oid not in _DEFINES:
+                _DEFINES[oid] = frozenset(_DEFINITION.findall(data))
+            if name not in _DEFINES[oid]:
+                continue
             if sum(word in data for word in telling) * 4 < len(telling) * 3 or not pattern.search(data):
                 continue
             source = self.source(path)

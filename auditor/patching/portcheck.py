@@ -7,6 +7,8 @@ import builtins
 from dataclasses import dataclass
 from functools import lru_cache
 
+from auditor.patching.statements import parsed
+
 _BUILTINS = frozenset(dir(builtins)) | {
     "__file__", "__name__", "__doc__", "__package__", "__spec__", "__path__", "__all__", "__class__",
     "__annotations__", "__builtins__", "__loader__", "__module__", "__qualname__",
@@ -22,15 +24,14 @@ class Names:
     stars: bool
 
 
-@lru_cache(maxsize=4)
 def _tree(data: bytes) -> ast.Module | None:
     try:
-        return ast.parse(data)
+        return parsed(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def names_of(data: bytes) -> Names | None:
     """The names of a file, None where it does not parse."""
     tree = _tree(data)
@@ -61,12 +62,13 @@ def names_of(data: bytes) -> Names | None:
     return Names(frozenset(bound), frozenset(loaded - bound - _BUILTINS), stars)
 
 
+@lru_cache(maxsize=512)
 def parses(data: bytes) -> bool:
     """Whether a file is Python to read."""
     return _tree(data) is not None
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=512)
 def compiles(data: bytes) -> bool:
     """Whether a file is Python that a compiler takes: repeated keywords and misplaced ``return`` included.
 
@@ -99,11 +101,12 @@ def doubled_definitions(result: bytes, ours: bytes, theirs: bytes) -> list[str]:
     return sorted(after - _definitions(ours) - _definitions(theirs)) if after else []
 
 
-def _definitions(data: bytes) -> set[str]:
+@lru_cache(maxsize=512)
+def _definitions(data: bytes) -> frozenset[str]:
     """Qualified names defined more than once in the same body."""
     tree = _tree(data)
     if tree is None:
-        return set()
+        return frozenset()
     twice: set[str] = set()
     work: list[tuple[str, list[ast.stmt]]] = [("", tree.body)]
     while work:
@@ -115,4 +118,4 @@ def _definitions(data: bytes) -> set[str]:
                     twice.add(prefix + node.name)
                 seen.add(node.name)
                 work.append((f"{prefix}{node.name}.", node.body))
-    return twice
+    return frozenset(twice)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from auditor.patching.statements import Source, Statement, tokens
+from auditor.patching.statements import Source, Statement, source_of, tokens
 
 Norm = tuple[bytes, ...]
 
@@ -39,7 +39,7 @@ def unaccounted(base: Source, theirs: Source, ours: Source, result: bytes) -> st
 
     A statement that both sides changed without overlap is new to both; it stands for one of ours.
     """
-    after = Source(result)
+    after = source_of(result)
     wanted, got = difference(base, theirs), difference(ours, after)
     known = {tuple(s.head) for s in theirs.statements()} if any(got[n] > wanted[n] for n in got) else set()
     # What the patch takes away and ours no longer had, ours may have in another form.

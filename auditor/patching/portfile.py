@@ -17,7 +17,7 @@ from auditor.patching.porthunks import Applied, find
 from auditor.patching.portlines import Group, matching, meeting, merge, result, split_lines
 from auditor.patching.portpieces import FileMerge, Piece, spliced
 from auditor.patching.portscope import elsewhere, same_scope
-from auditor.patching.statements import Source
+from auditor.patching.statements import source_of
 
 
 def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> FileMerge:
@@ -192,7 +192,7 @@ def _by_statement(
 ) -> FileMerge | None:
     """The conflicting groups by statement, the others by line; None where a version does not parse."""
     try:
-        sources = [Source(each) for each in (base, theirs, ours)]
+        sources = [source_of(each) for each in (base, theirs, ours)]
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     changes = Changes(sources[0], sources[1]).all

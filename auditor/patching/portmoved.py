@@ -14,7 +14,7 @@ from auditor.patching.portcheck import compiles, doubled_definitions, lost_names
 from auditor.patching.portcount import unaccounted
 from auditor.patching.porthunks import Applied
 from auditor.patching.portpieces import spliced
-from auditor.patching.statements import Source, Statement
+from auditor.patching.statements import Source, Statement, source_of
 
 
 @dataclass
@@ -56,9 +56,9 @@ class MovedPort:
     """Carries one file's changes to wherever its functions and classes are now."""
 
     def __init__(self, base: bytes, applied: Applied, ours: bytes | None, path: str, finder: Finder) -> None:
-        self.base = Source(base)
-        self.theirs = Source(b"".join(applied.lines))
-        self.ours = Source(ours) if ours is not None else None
+        self.base = source_of(base)
+        self.theirs = source_of(b"".join(applied.lines))
+        self.ours = source_of(ours) if ours is not None else None
         self.path = path
         self.finder = finder
         self.merges: dict[str, TreeMerge] = {}
@@ -156,7 +156,7 @@ class MovedPort:
         wanted = [known[name] for name in lost if name in known]
         if not wanted:
             return data
-        after = Source(data)
+        after = source_of(data)
         here = imported(after.top.children)
         splices: list[Splice] = []
         new: list[Import] = []

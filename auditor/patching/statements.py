@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 _TOKEN = re.compile(
     rb"""
@@ -58,6 +58,13 @@ def tokens(data: bytes, start: int, end: int) -> list[Token]:
             out.append(Token(text, at, match.end()))
         at = match.end()
     return out
+
+
+@lru_cache(maxsize=1 << 16)
+def _texts(data: bytes) -> tuple[tuple[bytes, ...], int]:
+    """The tokens of a piece of text, and where the last one ends. Versions of a file share most pieces."""
+    found = tokens(data, 0, len(data))
+    return tuple(token.text for token in found), found[-1].end if found else 0
 
 
 def _one_tuple(out: list[Token]) -> bool:
@@ -109,7 +116,8 @@ class Arm:
 @dataclass(eq=False)
 class Statement:
     """One statement. ``lead`` is where its comments and the blank lines above them begin; ``end`` is past
-    its line end. ``kind`` is the class of the ``ast`` node."""
+    its line end. ``kind`` is the class of the ``ast`` node; ``node`` itself is kept for imports only, the
+    rest of a syntax tree is too large to keep for many versions of a file."""
 
     source: Source
     kind: str
@@ -131,7 +139,7 @@ class Statement:
     def norm(self) -> tuple[bytes, ...]:
         """What is compared. Indentation is part of nothing: nesting is in the tree, see ``shape``."""
         if not self.arms:
-            return tuple(token.text for token in self.tokens)
+            return _texts(self.source.data[self.start : self.end])[0]
         out: list[bytes] = []
         for arm in self.arms:
             out += [*arm.head, b"{"]
@@ -198,6 +206,21 @@ class Statement:
                 yield from child.walk()
 
 
+@lru_cache(maxsize=6)
+def parsed(data: bytes) -> ast.Module:
+    """The syntax tree of a file; nobody changes it. ``SyntaxError`` or ``ValueError`` if it has none."""
+    return ast.parse(data)
+
+
+@lru_cache(maxsize=160)
+def source_of(data: bytes) -> Source:
+    """A file as statements, the same ones as long as they are remembered; nobody changes them.
+
+    A patch is carried to many trees, and many patches to one: its versions come up again and again.
+    """
+    return Source(data)
+
+
 class Source:
     """A parsed file. ``SyntaxError`` (or ``ValueError``) where it cannot be read as Python."""
 
@@ -206,7 +229,7 @@ class Source:
         if data.startswith(b"\xef\xbb\xbf"):
             raise ValueError("a byte order mark")
         data.decode("utf-8")  # offsets below count bytes of UTF-8
-        tree = ast.parse(data)
+        tree = parsed(data)
         self.starts = [0]
         at = data.find(b"\n")
         while at >= 0:
@@ -283,7 +306,7 @@ class Source:
                 start,
                 end,
                 first,
-                node if len(together) == 1 else None,
+                node if len(together) == 1 and isinstance(node, (ast.Import, ast.ImportFrom)) else None,
                 parent=parent,
                 arm=arm,
             )
@@ -319,13 +342,13 @@ class Source:
             first_start = self._line_start(first)
             if self.data[first_start : first_start + block[0].col_offset].strip():
                 return []  # on one line with its header: no line of its own to work with
-            head = tokens(self.data, start, first_start)
-            if not head or head[-1].text != b":":
+            head, length = _texts(self.data[start:first_start])
+            if not head or head[-1] != b":":
                 return []
-            head_end = head[-1].end
+            head_end = start + length
             body_start = self.data.find(b"\n", head_end) + 1
             indent = self.data[first_start : first_start + block[0].col_offset]
-            arm = Arm(start, head_end, body_start, 0, [], indent, tuple(t.text for t in head))
+            arm = Arm(start, head_end, body_start, 0, [], indent, head)
             arm.children = self._block(block, body_start, statement, arm)
             arm.end = start = arm.children[-1].end
             arms.append(arm)
