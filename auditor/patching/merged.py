@@ -16,7 +16,6 @@ from auditor.errors import UserError
 from auditor.patching.line import Line, relevant
 from auditor.patching.model import ChangeSet, Outcome
 from auditor.patching.outcomes import tool_digest
-from auditor.patching.port import merged_before
 from auditor.patching.porthistory import History, Landing
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import cached_bytes, store_bytes
@@ -55,7 +54,11 @@ def merged(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo
         found = landing_before(changes, also, repo, tip)
     except (KeyError, UserError):
         return outcome  # a clone that lacks objects tells nothing
-    return merged_before(outcome, changes, _Known(found)) if found is not None else outcome
+    if found is None:
+        return outcome
+    from auditor.patching.port import merged_before  # all that merges: not needed where nothing was found
+
+    return merged_before(outcome, changes, _Known(found))
 
 
 def exact_tip(tree: SourceTree, repo: GitRepo) -> str:

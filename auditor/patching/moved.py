@@ -28,8 +28,8 @@ def likeness(a: bytes, b: bytes) -> float:
     return shared / max(len(a), len(b), 1)
 
 
-#: What is looked for first: a definition of the name on a line of its own.
-_DEFINITION = re.compile(rb"^[ \t]*(?:async )?(?:def|class) ([\w\x80-\xff]+)", re.MULTILINE)
+#: A definition on a line of its own; a pattern that begins with one byte is searched for much faster.
+_DEFINITION = re.compile(rb"\n[ \t]*(?:async )?(?:def|class) ([\w\x80-\xff]+)")
 #: Blob id -> names of the functions and classes in it, for every file that was read once.
 _DEFINES: dict[str, frozenset[bytes]] = {}
 
@@ -119,7 +119,7 @@ class Finder:
         for path, data in self._read(near_it):
             oid = blobs[path]
             if oid not in _DEFINES:
-                _DEFINES[oid] = frozenset(_DEFINITION.findall(data))
+                _DEFINES[oid] = frozenset(_DEFINITION.findall(b"\n" + data))
             if name not in _DEFINES[oid]:
                 continue
             if sum(word in data for word in telling) * 4 < len(telling) * 3 or not pattern.search(data):
