@@ -109,7 +109,19 @@ def _by_tree(files: Sequence[RawFile], tree: SourceTree, layout: Layout, prefix:
                 fresh.setdefault(new, (rank, sum(path.count("/") for path in new), naming))
             best = max(best, there)
     if fresh:
-        # Of new files only: the longest names whose folders are there say most.
+        # Of new files only: names as written, if the tree has a folder for them; else the longest that lie in
+        # the package. Whatever would have to be shortened further is taken as it is written, or refused.
+        plainly = tuple(path for path, _ in _names_of(files, _as_written(files, prefix), label) or ())
+        if all(raw.git for raw in files):
+            for path, raw in zip(plainly, files, strict=False):
+                check_path(path, f"{label}:{raw.line}")
+        inside = {
+            named: row
+            for named, row in fresh.items()
+            if not layout.package or all(_package_at(f"x/{path}", layout) for path in named)
+        }
+        fresh = {plainly: fresh[plainly]} if plainly in fresh else inside
+    if fresh:
         best_rank = max(row[:2] for row in fresh.values())
         ways = {named: row[2] for named, row in fresh.items() if row[:2] == best_rank}
     if not ways and best:

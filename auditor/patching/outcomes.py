@@ -61,10 +61,14 @@ def outcome_of(key: str, tree: SourceTree, blobs: Blobs, work: Work) -> Outcome:
 
     outcome = work(watched, blob)
     here = tree.blobs()
+    listing = _listing(tree) if watched.listed or watched.matching else ""
     entry = _Kept(
-        {path: here.get(path, "") for path in sorted({*watched.paths, *outcome.files})},
+        # the id of a whole listing says it of every file: a search reads thousands
+        {path: here.get(path, "") for path in sorted({*watched.paths, *outcome.files})}
+        if not listing
+        else {},
         asked,
-        _listing(tree) if watched.listed or watched.matching else "",
+        listing,
         outcome.status,
         list(outcome.hunks),
         [delta(p, tree.read(p) if p in here else None, data) for p, data in outcome.files.items()],

@@ -211,3 +211,41 @@ def test_the_base_of_whole_files_is_found(
         b"    return 64 if card.small else 128\n", b"row_3 = 3\n",
     ]  # fmt: skip
     assert run(groups.patches, "patches", ["import", "overlay", "overlay", "--into", "x", "--find-base"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted"),
+    [
+        ("python/sglang/new_folder/x.py", "python/sglang/new_folder/x.py"),  # not python/x.py
+        ("python/sglang/A/b/c/x.py", "python/sglang/A/b/c/x.py"),
+        ("tools/x.py", "tools/x.py"),
+        ("../../etc/x", None),
+        ("python/../../x", None),
+        (".git/hooks/pre-commit", None),
+        ("python/.GIT/config", None),
+    ],
+)
+def test_a_new_file_goes_where_it_is_written_or_nowhere(
+    tmp_path: Path, name: str, wanted: str | None
+) -> None:
+    from auditor.errors import UserError
+    from auditor.patching.diffscan import scan
+    from auditor.patching.incoming_names import Layout, choose_naming, raw_path
+    from auditor.trees.folder import FolderTree
+
+    base = tmp_path / "base"
+    (base / "python/sglang/srt").mkdir(parents=True)
+    (base / "python/sglang/srt/a.py").write_text("a = 1\n")
+    diff = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n"
+    files = scan(diff.encode(), "x.patch").files
+
+    def named() -> str:
+        naming = choose_naming(files, FolderTree(base), Layout(("python",), "sglang"), None, "", "x.patch")
+        return raw_path(files[0], naming, "x.patch")
+
+    if wanted is None:
+        with pytest.raises(UserError) as caught:
+            named()
+        assert caught.value.code == "P004"
+    else:
+        assert named() == wanted

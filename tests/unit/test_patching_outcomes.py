@@ -1,0 +1,44 @@
+"""Answers that are kept: a search through a tree is kept small, and only for the same listing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from auditor.patching.model import Outcome
+from auditor.patching.outcomes import outcome_of
+from auditor.trees.base import SourceTree
+from auditor.trees.folder import FolderTree
+
+
+def test_a_patch_that_searched_many_files_is_kept_for_many_trees(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("SGLANG_AUDITOR_CACHE_DIR", str(cache))
+    ran: list[str] = []
+
+    def tree(number: int) -> FolderTree:
+        root = tmp_path / str(number)
+        for at in range(300):
+            path = root / f"a/folder/with/a/long/name/file_{at:04}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"x = {number if at == 7 else 0}\n")
+        return FolderTree(root)
+
+    def work(watched: SourceTree, blobs: object) -> Outcome:
+        ran.append(watched.info().label)
+        for path in watched.blobs():
+            watched.read(path)
+        return Outcome("clean")
+
+    trees = [tree(number) for number in range(3)]
+    for _ in range(2):
+        assert [outcome_of("key", each, lambda oid: None, work).status for each in trees] == ["clean"] * 3
+    assert len(ran) == 3
+    kept = [path for path in (cache / "patch-outcomes").rglob("*") if path.is_file()]
+    assert len(kept) == 1 and kept[0].stat().st_size < 2000
+    (tmp_path / "1/a/folder/with/a/long/name/file_0001.py").write_text("x = 5\n")
+    outcome_of("key", FolderTree(tmp_path / "1"), lambda oid: None, work)
+    assert len(ran) == 4
