@@ -235,8 +235,10 @@ def test_a_new_file_goes_where_it_is_written_or_nowhere(
 
     base = tmp_path / "base"
     (base / "python/sglang/srt").mkdir(parents=True)
-    (base / "python/sglang/srt/a.py").write_text("a = 1\n")
-    diff = f"diff --git a/{name} b/{name}\nnew file mode 100644\n--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n"
+    for path in ("python/setup.py", "python/sglang/srt/a.py", "README.md"):
+        (base / path).write_text("a = 1\n")
+    head = f"diff --git a/{name} b/{name}\nnew file mode 100644\n"
+    diff = f"{head}--- /dev/null\n+++ b/{name}\n@@ -0,0 +1 @@\n+x\n"
     files = scan(diff.encode(), "x.patch").files
 
     def named() -> str:
