@@ -101,7 +101,10 @@ def _outcome(parts: list[FilePort], tree: SourceTree) -> Outcome:
         files.update(part.files)
         modes.update(part.modes)
     if not files and not modes:
-        return Outcome("upstream", hunks)
+        if words & {"upstream", "partly"}:
+            return Outcome("upstream", hunks)
+        # All that it changes was left out: nothing is done, and nothing of it was there.
+        return Outcome("conflict", tuple(replace(hunk, status="conflict") for hunk in hunks))
     return Outcome(status, hunks, dict(sorted(files.items())), dict(sorted(modes.items())))
 
 

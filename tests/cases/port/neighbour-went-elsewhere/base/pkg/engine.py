@@ -1,4 +1,6 @@
 def prepare(self):
+    self.check_device()
+
     self.check_pages()
 
     self.check_elastic()

@@ -1,6 +1,8 @@
 def prepare(self):
     self.check_elastic()
 
+    self.check_device()
+
     self.check_pages()
 
     self.check_overlap()

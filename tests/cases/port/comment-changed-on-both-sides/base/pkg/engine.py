@@ -1,0 +1,2 @@
+# One at a time.
+SIZE = 1

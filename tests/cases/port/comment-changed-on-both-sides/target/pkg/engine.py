@@ -1,0 +1,2 @@
+# Three at a time.
+SIZE = 1
