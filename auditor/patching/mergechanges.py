@@ -46,8 +46,15 @@ class Change:
 
 
 def _meets(a: tuple[int, int], b: tuple[int, int]) -> bool:
-    """Whether two half-open ranges have a line in common."""
-    return max(a[0], b[0]) < min(a[1], b[1])
+    """Whether two half-open ranges have a line in common, or one is a point inside the other.
+
+    Lines that only go are a point of theirs: where a header lost some, they belong to what it is there.
+    """
+    low, high = max(a[0], b[0]), min(a[1], b[1])
+    if low == high and (a[0] == a[1]) != (b[0] == b[1]):
+        wide, point = (b, a[0]) if a[0] == a[1] else (a, b[0])
+        return wide[0] < point < wide[1]
+    return low < high
 
 
 class Changes:

@@ -11,8 +11,11 @@ from pathlib import Path
 import pytest
 
 from auditor.patching.diffs import parse_patch
+from auditor.patching.mergechanges import Changes
 from auditor.patching.model import Outcome
 from auditor.patching.port import port
+from auditor.patching.portlines import Edit
+from auditor.patching.statements import Source
 from auditor.trees.base import TreeInfo
 from auditor.trees.names import blob_id, listing_id
 
@@ -120,3 +123,16 @@ def test_a_base_that_nobody_has_needs_one_place() -> None:
     assert port(parse_patch(patch, "p"), MemoryTree(after), blobs=lambda _: None).status == "upstream"
     other = port(parse_patch(patch, "p"), MemoryTree({"a.py": b"x = 1\n"}), blobs=lambda _: None)
     assert other.status == "conflict" and "not in the file" in other.hunks[0].note
+
+
+def test_lines_that_go_from_a_header_go_from_the_function_that_it_is_there() -> None:
+    body = "    url = args.url()\n    if not reachable(url):\n        return\n"
+    base = f"def start(\n    args,\n    text,\n):\n{body}    report(url)\n"
+    theirs = (
+        f"def warm(\n    args,\n):\n{body}    return True\n\n\n"
+        "def start(\n    args,\n    text,\n):\n    report(url)\n"
+    )
+    added = next(c for c in Changes(Source(base.encode()), Source(theirs.encode())).all if c.added)
+    assert added.added[0].name == "warm"
+    assert added.touches(Edit(2, 3, 2, 2))  # `text,` is gone from what is the header of `warm` now
+    assert not added.touches(Edit(2, 3, 14, 14))
