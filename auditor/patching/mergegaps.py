@@ -190,7 +190,7 @@ class GapMerge(Mates):
             assert first.arm is not None
             where = settled.splices[0].start
             early, beside = self._beside(change, mates, wanted, first.arm)
-            if beside and len(wanted) > len(mates) and wanted[0].in_function():
+            if beside and len(wanted) > len(mates) and _ordered(wanted):
                 settled.guess = settled.guess or "ours added statements beside those that it replaces"
             if early:
                 text = self._text(change, wanted[:early], first.arm)
@@ -249,17 +249,31 @@ class GapMerge(Mates):
         near = siblings[max(change.before, 0) : change.before + 1] + siblings[change.after : change.after + 1]
         sure = sure and not any(self._barely(s, mates.get(id(s))) for s in near)
         settled = Settled()
-        inside = bool(wanted) and wanted[0].in_function()
+        inside = bool(wanted) and _ordered(wanted)
         if not sure and inside:
             settled.guess = (
                 "the statements around it changed, and the order inside a function means something"
             )
+        if inside and not settled.guess and at == len(arm.children) and self._followed(owner):
+            settled.guess = "ours added statements right behind the block that it ends"
         text = self._text(change, wanted, arm)
         where = arm.children[at].lead if at < len(arm.children) else arm.children[-1].end
         if at == len(arm.children) and not self.ours.data[:where].endswith(b"\n"):
             text = b"\n" + text.rstrip(b"\n")
         settled.splices.append(Splice(where, where, text))
         return settled
+
+    def _followed(self, owner: Statement | None) -> bool:
+        """Whether ours put something right behind the block of a function that ``owner`` is in ours."""
+        mate = self.mate(owner) if owner is not None and not owner.is_scope else None
+        if owner is None or mate is None or owner.arm is None or mate.arm is None:
+            return False
+        base, ours = owner.arm.children, mate.arm.children
+        after = base[base.index(owner) + 1 :][:1]
+        behind = ours[ours.index(mate) + 1 :][:1]
+        if not behind:
+            return False
+        return not after or self._children(owner.arm, mate.arm).get(id(after[0])) is not behind[0]
 
     @staticmethod
     def _barely(b: Statement, o: Statement | None) -> bool:
@@ -330,6 +344,11 @@ class GapMerge(Mates):
 def _free(statements: Sequence[Statement]) -> bool:
     """Whether statements may stand anywhere in their block: outside functions."""
     return not statements[0].in_function()
+
+
+def _ordered(statements: Sequence[Statement]) -> bool:
+    """Whether it means something which of the statements around them run first."""
+    return statements[0].in_order() and not all(map(is_import, statements))
 
 
 def _overloads(statement: Statement, arm: Arm) -> bool:

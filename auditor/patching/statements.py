@@ -198,6 +198,15 @@ class Statement:
             at = at.parent
         return False
 
+    def in_order(self) -> bool:
+        """Whether it runs one after another with its neighbours: in a function, or in a block of a module."""
+        at = self.parent
+        while at is not None:
+            if at.kind != "ClassDef":
+                return True
+            at = at.parent
+        return False
+
     def walk(self) -> Iterator[Statement]:
         """Itself and everything below, in order."""
         yield self

@@ -132,7 +132,7 @@ def test_lines_that_go_from_a_header_go_from_the_function_that_it_is_there() -> 
         f"def warm(\n    args,\n):\n{body}    return True\n\n\n"
         "def start(\n    args,\n    text,\n):\n    report(url)\n"
     )
-    added = next(c for c in Changes(Source(base.encode()), Source(theirs.encode())).all if c.added)
-    assert added.added[0].name == "warm"
+    changes = Changes(Source(base.encode()), Source(theirs.encode())).all
+    added = next(c for c in changes if c.added and c.added[0].name == "warm")
     assert added.touches(Edit(2, 3, 2, 2))  # `text,` is gone from what is the header of `warm` now
     assert not added.touches(Edit(2, 3, 14, 14))

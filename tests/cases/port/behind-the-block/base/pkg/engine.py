@@ -1,0 +1,5 @@
+def resolve(self):
+    if self.mode == "small":
+        self.size = 1
+
+    self.ready = True

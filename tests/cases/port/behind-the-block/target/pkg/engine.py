@@ -1,0 +1,7 @@
+def resolve(self):
+    if self.mode == "small":
+        self.size = 1
+    if self.mode == 'large':
+        self.size = 9
+
+    self.ready = True
