@@ -215,11 +215,24 @@ class Guards:
         asked = [(n, *at) for at in sorted(requests) for n in self.program.amounts.asked(*at)]
         over = sorted((n, path, line) for n, path, line in asked if n is not None and n > limit)
         if not over:
-            return None
+            return self._open_room([(path, line) for n, path, line in asked if n is None], target, proof)
         amount, path, line = over[0]
         text = f"asks for {amount:,} bytes of shared memory at launch; {target.name} has at most {limit:,}"
         every = len(over) == len(asked)
         return _Verdict("raises" if every else "unknown", text, (*proof, Step(text, path, line)))
+
+    @staticmethod
+    def _open_room(
+        open_at: list[tuple[str, int]], target: Target, proof: tuple[Step, ...]
+    ) -> _Verdict | None:
+        """An amount that is no constant is open on targets that have less than the largest ones."""
+        limit = target.smem_per_block
+        if not open_at or limit >= max(one.smem_per_block for one in load_targets().values()):
+            return None
+        path, line = open_at[0]
+        most = f"{target.name} has at most {limit:,} bytes"
+        text = f"asks for shared memory that is computed when it is launched; {most}"
+        return _Verdict("unknown", text, (*proof, Step(text, path, line)))
 
     def _said(self, tag: str) -> str:
         known = self.program.native.tags.get(tag)

@@ -42,7 +42,7 @@ def test_every_operator_has_a_row_and_most_cells_are_decided(found: Availability
     assert len([one for one in found.rows if one.kind == "op"]) == KEY["operators"]
     assert found.problems == ()
     assert found.stats["op cells"] == KEY["operators"] * 9
-    assert found.stats["op decided"] >= 800
+    assert found.stats["op decided"] >= 780
 
 
 @pytest.mark.history
