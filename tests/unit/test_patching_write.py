@@ -505,6 +505,36 @@ def test_nothing_but_the_change_itself_takes_the_lock_of_the_index(
     assert asked == []
 
 
+def test_a_copied_clone_is_not_dirty_and_is_asked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import shutil
+
+    from auditor.trees import git as trees_git
+
+    root = clone(tmp_path)
+    (root / "link").symlink_to("no/where")
+    git(root, "add", "link")
+    git(root, "commit", "-qm", "link")
+    copy = tmp_path / "copy"
+    shutil.copytree(root, copy, symlinks=True)  # the facts in its index are those of other files
+    for path in copy.rglob("*.py"):
+        os.utime(path, (1, 1))
+    os.utime(copy / "link", (1, 1), follow_symlinks=False)
+    runs: list[object] = []
+    real = trees_git.run_git
+    monkeypatch.setattr(trees_git, "run_git", lambda args, **how: runs.append(args) or real(args, **how))
+    target = opened(copy)
+    assert target.checkout is not None and target.checkout.dirty() == []
+    assert len(runs) < 10
+    (copy / "link").unlink()
+    (copy / "link").symlink_to("else/where")
+    assert target.checkout.dirty() == ["link"]
+    (copy / "link").unlink()
+    (copy / "link").write_text("no/where")
+    assert target.checkout.dirty() == ["link"]
+
+
 def test_commits_on_another_branch_are_not_on_this_one(tmp_path: Path) -> None:
     root = clone(tmp_path)
     before = snapshot(root)

@@ -107,9 +107,11 @@ class Checkout:
         found = set()
         for line in self._changed("diff-index", "--cached", "HEAD"):
             found.add(line[1])
-        for meta, path in self._changed("diff-files"):
+        told = [(meta, path) for meta, path in self._changed("diff-files") if path not in found]
+        entries = self.index([path for _, path in told])  # a copied clone tells every file: one question
+        for meta, path in told:
             # Only the facts of the disk say so; the bytes decide, and they are read without any conversion.
-            if path not in found and self._bytes_differ(path, meta):
+            if self._bytes_differ(path, meta, entries.get(path)):
                 found.add(path)
         return sorted(found)
 
@@ -124,11 +126,15 @@ class Checkout:
             for meta, name in zip(parts[0::2], parts[1::2], strict=False)
         ]
 
-    def _bytes_differ(self, path: str, meta: list[str]) -> bool:
+    def _bytes_differ(self, path: str, meta: list[str], entry: IndexEntry | None) -> bool:
+        place = self.root / path
+        if meta[4] == "M" and meta[0] == "120000" and entry is not None:
+            try:
+                return entry.oid != blob_id(os.fsencode(os.readlink(place)))
+            except OSError:
+                return True
         if meta[4] != "M" or not meta[0].startswith("100"):
             return True
-        entry = self.index([path]).get(path)
-        place = self.root / path
         try:
             data, executable = place.read_bytes(), bool(place.lstat().st_mode & 0o100)
         except OSError:
