@@ -78,46 +78,6 @@ AUDIT = Program(
     },
 )
 
-#: Verbs of ``patches`` with the question each will answer.
-PATCH_VERBS = {
-    "list": "which patchsets there are",
-    "show": "what a patch changes and why it exists",
-    "status": "does my stack still apply to this tree, patch by patch",
-    "apply": "write a patchset to a checkout, wheel folder or installed copy",
-    "revert": "take it out again",
-    "verify": "is a tree what the lock says, and do the audit's postconditions hold",
-    "rebase": "move a patchset to a new base",
-    "port": "carry one patch to another version",
-    "explain": "why a patch conflicts, and what to do",
-    "export": "write patches as mail or diff files",
-    "import": "turn diffs, overlays or scripts into patches",
-    "new": "start a patch",
-    "lint": "are patchset files well formed",
-    "lock": "pin base, hashes and result",
-    "diff": "what changed between two versions of a patchset",
-    "doctor": "was a run stopped in the middle, and are the files as recorded",
-}
-
-#: Where the verbs that are here lie; the others say that they are not.
-PATCH_CODE = {
-    "apply": "auditor.cli.patches_apply:apply",
-    "diff": "auditor.cli.patches_diff:diff",
-    "doctor": "auditor.cli.patches_doctor:doctor",
-    "explain": "auditor.cli.patches_explain:explain",
-    "export": "auditor.cli.patches_export:export",
-    "import": "auditor.cli.patches_import:import_",
-    "lint": "auditor.cli.patches_lint:lint",
-    "list": "auditor.cli.patches_list:list_",
-    "lock": "auditor.cli.patches_lock:lock",
-    "new": "auditor.cli.patches_new:new",
-    "port": "auditor.cli.patches_port:port",
-    "rebase": "auditor.cli.patches_rebase:rebase",
-    "revert": "auditor.cli.patches_revert:revert",
-    "show": "auditor.cli.patches_show:show",
-    "status": "auditor.cli.patches_status:status",
-    "verify": "auditor.cli.patches_verify:verify",
-}
-
 PATCHES = Program(
     name="patches",
     question="Do my changes to these code paths still apply, and do they still do what they should?",
@@ -125,8 +85,33 @@ PATCHES = Program(
     examples=("patches status sm120 --onto v0.5.18",),
     codes=_CODES,
     verbs={
-        name: Verb(text, PATCH_CODE.get(name, "auditor.cli.patches_later:" + name))
-        for name, text in PATCH_VERBS.items()
+        "list": Verb("which patchsets there are", "auditor.cli.patches_list:list_"),
+        "show": Verb("what a patch changes and why it exists", "auditor.cli.patches_show:show"),
+        "status": Verb(
+            "does my stack still apply to this tree, patch by patch", "auditor.cli.patches_status:status"
+        ),
+        "apply": Verb(
+            "write a patchset to a checkout, wheel folder or installed copy",
+            "auditor.cli.patches_apply:apply",
+        ),
+        "revert": Verb("take it out again", "auditor.cli.patches_revert:revert"),
+        "verify": Verb(
+            "is a tree what the lock says, and do the audit's postconditions hold",
+            "auditor.cli.patches_verify:verify",
+        ),
+        "rebase": Verb("move a patchset to a new base", "auditor.cli.patches_rebase:rebase"),
+        "port": Verb("carry one patch to another version", "auditor.cli.patches_port:port"),
+        "explain": Verb("why a patch conflicts, and what to do", "auditor.cli.patches_explain:explain"),
+        "export": Verb("write patches as mail or diff files", "auditor.cli.patches_export:export"),
+        "import": Verb("turn diffs, overlays or scripts into patches", "auditor.cli.patches_import:import_"),
+        "new": Verb("start a patch", "auditor.cli.patches_new:new"),
+        "lint": Verb("are patchset files well formed", "auditor.cli.patches_lint:lint"),
+        "lock": Verb("pin base, hashes and result", "auditor.cli.patches_lock:lock"),
+        "diff": Verb("what changed between two versions of a patchset", "auditor.cli.patches_diff:diff"),
+        "doctor": Verb(
+            "was a run stopped in the middle, and are the files as recorded",
+            "auditor.cli.patches_doctor:doctor",
+        ),
     },
 )
 

@@ -263,17 +263,6 @@ def test_a_closed_pipe_is_quiet() -> None:
     assert child.wait() == 0
 
 
-# --- patches, until it is here
-
-
-@pytest.mark.parametrize("verb", sorted(table.PATCH_VERBS.keys() - table.PATCH_CODE))
-def test_patches_says_that_it_is_not_here(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(groups.patches, "patches", [verb, "sm120", "--onto", "x", "-v"]) == 2
-    streams = capsys.readouterr()
-    assert streams.out == ""
-    assert streams.err.startswith(f"error[U010]: `patches {verb}` is not here yet")
-
-
 # --- colour and width
 
 
