@@ -113,12 +113,17 @@ class Changes:
         if s.text == t.text:
             return
         if s.norm == t.norm:
-            yield Change("trivia", a, b, [s], [t], base_lines=mine, theirs_lines=other)
-            return
+            within = [one for x, y in zip(s.arms, t.arms) for one in self._block(x, y)]
+            if not within:
+                yield Change("trivia", a, b, [s], [t], base_lines=mine, theirs_lines=other)
+                return
+            yield from within
         if s.lead_text != t.lead_text:
             above = self.base.line_of(s.lead) - 1, self.base.line_of(s.start) - 1
             new = self.theirs.line_of(t.lead) - 1, self.theirs.line_of(t.start) - 1
             yield Change("trivia", a, b, [s], [t], base_lines=above, theirs_lines=new)
+        if s.norm == t.norm:
+            return
         if not s.arms or not t.arms:
             yield Change("leaf", a, b, [s], [t], base_lines=mine, theirs_lines=other)
             return

@@ -1,0 +1,9 @@
+import os
+import sys
+
+
+def size(a):
+    # one page more, for the header
+    pages = a + 7
+    half = pages * 2
+    return half
