@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         "audit kernels sglang --op sparse_prefill_fwd -v",
         "audit kernels sglang --kernels-wheel sglang_kernel-0.4.3-cp310-abi3-manylinux2014_x86_64.whl",
         "audit kernels sglang --assume cuda=12.8 --assume machine=aarch64 --format json",
+        "audit kernels sglang --format html --output kernels.html",
     ),
 )
 @click.argument("name", metavar="[PROJECT]", required=False)
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     section="what is asked",
     help="Triton kernels too, where a signature is declared: does each configuration fit?",
 )
-@tree_options(targets="all")
+@tree_options(targets="all", formats=("html",))
 def kernels(
     name: str | None,
     op: str | None,
@@ -113,6 +114,10 @@ def kernels(
             found = msgspec.structs.replace(found, sites=called)
         if request.format == "json":
             write_bytes(kernelsjson.dumps(found), request.output)
+        elif request.format == "html":
+            from auditor.reporting import kernelshtml
+
+            write_bytes(kernelshtml.page(found), request.output)
         else:
             words = [
                 "audit kernels",

@@ -51,16 +51,22 @@ def _option(spec: Spec, default: Any) -> Callable[[Any], Any]:
 
 
 def tree_options(
-    *, targets: str | None = None, fail_on: bool = False, project: str | None = None
+    *,
+    targets: str | None = None,
+    fail_on: bool = False,
+    project: str | None = None,
+    formats: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: adds the shared options and passes them on as one ``request``.
 
-    ``targets`` and ``project`` replace a default; ``fail_on`` says whether ``--fail-on`` makes sense.
+    ``targets`` and ``project`` replace a default; ``fail_on`` says whether ``--fail-on`` makes sense;
+    ``formats`` are further values of ``--format``.
     """
     defaults = {"target": targets, "project": project}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         specs = [spec for spec in SPECS if fail_on or spec.dest != "fail_on"]
+        specs = [s._replace(choices=(*s.choices, *formats)) if s.dest == "format" else s for s in specs]
 
         @functools.wraps(function)
         def wrapper(**words: Any) -> Any:

@@ -71,6 +71,7 @@ AUDIT = Program(
             "which compiled kernels each target has, and why not", "auditor.cli.audit_kernels:kernels"
         ),
         "diff": Verb("what changed in meaning between two trees", "auditor.cli.audit_diff:diff"),
+        "guard": Verb("did a newer tree change what these targets rely on", "auditor.cli.audit_guard:guard"),
         "targets": Verb("which GPUs are known and what each can do", "auditor.cli.audit_targets:targets"),
         "query": Verb("named patterns: list, show, new, test, lint", "auditor.cli.audit_query:query"),
         "cache": Verb("what is cached and where: info, clear", "auditor.cli.audit_cache:cache"),

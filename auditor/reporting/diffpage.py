@@ -27,6 +27,7 @@ def render(
     quiet: bool = False,
     tree: SourceTree | None = None,
     commits: str = "",
+    empty: str = "nothing changed in meaning",
 ) -> None:
     """Print a comparison. ``tree`` is the newer one, for links; ``commits`` says how many lie between."""
     page = Page(min(console.width, WIDEST))
@@ -43,7 +44,7 @@ def render(
         for change in listed:
             _entry(change, page, places)
     if not quiet:
-        _footer(diff, page, verbose)
+        _footer(diff, page, verbose, empty)
     page.write(console)
 
 
@@ -119,11 +120,11 @@ def _commits(change: Change) -> str:
     return f"one of {len(change.commits)} commits: {ids}{' …' if len(change.commits) > 4 else ''}"
 
 
-def _footer(diff: Diff, page: Page, verbose: int) -> None:
+def _footer(diff: Diff, page: Page, verbose: int, empty: str) -> None:
     hidden = [kind for kind in QUIET_KINDS if kind in diff.stats and not verbose]
     if not diff.changes:
         page.blank()
-        page.paragraph("nothing changed in meaning")
+        page.paragraph(empty)
     if hidden:
         page.blank()
         page.paragraph(f"not listed: {', '.join(hidden)}; -v lists them")

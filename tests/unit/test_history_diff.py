@@ -13,6 +13,7 @@ from auditor.gates.audit import AuditOptions, audit
 from auditor.gates.model import Report
 from auditor.history.diff import compare, flag_changes, kernel_changes
 from auditor.history.flags import Flag
+from auditor.history.guard import tripping
 from auditor.history.model import Change, Diff
 from auditor.native.model import Availability, Cell, Row
 from auditor.queries.exampletree import PROFILE, MemoryTree
@@ -129,3 +130,29 @@ def test_the_schema_is_the_committed_one_and_fits() -> None:
     assert diff_schema() == committed
     found: Diff = compare(report(a=GATE), report(a=GATE.replace("(12, 0)", "(12, 1)")))
     jsonschema.validate(json.loads(dumps(found)), json.loads(committed))
+
+
+def tripped(old: Report, new: Report) -> list[str]:
+    return [change.kind for change in tripping(compare(old, new))]
+
+
+def test_the_guard_is_quiet_where_code_only_moved_or_was_respelled_or_came() -> None:
+    old = report(a=GATE)
+    assert tripped(old, report(b=GATE)) == []
+    assert tripped(old, report(a=GATE.replace(">= (12, 0)", "> (11, 9)"))) == []
+    assert tripped(old, report(a=GATE + "\n\ndef other():\n    assert cap()[0] == 9\n")) == []
+
+
+def test_the_guard_trips_where_a_target_goes_another_way() -> None:
+    changed = report(a=GATE.replace("(12, 0)", "(12, 1)"))
+    assert tripped(report(a=GATE), changed) == ["outcome"]
+    assert tripping(compare(report(a=GATE), changed), {"added"}) == ()
+
+
+def test_the_guard_trips_on_kernels_that_were_lost_not_on_those_that_came() -> None:
+    before = kernels(a="runs", b="not-built", c="runs", d="unknown", f="runs")
+    after = kernels(a="not-built", b="runs", d="raises", e="not-built", f="unknown")
+    same = report(a=GATE)
+    found = compare(same, same, kernels=(before, after))
+    assert [change.what for change in tripping(found)] == ["ns::a", "ns::c"]
+    assert {change.what for change in tripping(found, {"kernel"})} == {f"ns::{name}" for name in "abcdef"}

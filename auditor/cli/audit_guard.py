@@ -1,0 +1,69 @@
+"""``audit guard``: did a newer tree change the meaning of something for these targets?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from auditor.cli.command import Option, VerbCommand
+from auditor.cli.options import Request, tree_options
+from auditor.cli.twotrees import compared, kinds_of_change
+from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+@click.command(
+    cls=VerbCommand,
+    example=(
+        "audit guard 735a256 origin/main --target sm_120,sm_121",
+        "audit guard kept.json HEAD --repo ../sglang",
+    ),
+)
+@click.argument("base", metavar="BASE")
+@click.argument("new", metavar="[NEW]", default="HEAD")
+@click.option(
+    "--trip-on",
+    "trip",
+    metavar="LIST",
+    default="",
+    cls=Option,
+    section="what is asked",
+    help="Any change of these kinds instead: outcome, kernel, forced, default, predicate, added …",
+)
+@tree_options()
+def guard(base: str, new: str, trip: str, request: Request) -> int:
+    """Did a newer tree change the meaning of something for these targets, or does everything still hold?
+
+    Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel, or gets a
+    setting forced or a default wrong. Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
+    """
+    from auditor.cli.output import render, write_bytes
+    from auditor.history.guard import tripping
+    from auditor.reporting import diffjson, diffpage
+
+    kinds = kinds_of_change(trip)
+    with compared(base, new, request) as (found, tree, between, problems):
+        told = msgspec.structs.replace(found, changes=tripping(found, kinds))
+        if request.format == "json":
+            write_bytes(diffjson.dumps(told), request.output)
+        else:
+
+            def draw(console: Console) -> None:
+                diffpage.render(
+                    told,
+                    console,
+                    verbose=2,
+                    quiet=request.quiet,
+                    tree=tree,
+                    commits=between,
+                    empty="quiet: nothing that these targets rely on changed",
+                )
+
+            render(draw, request.output, request.color)
+    if problems:
+        return EXIT_INPUT
+    return EXIT_FINDINGS if told.changes else EXIT_OK

@@ -1,0 +1,172 @@
+"""Two trees and what changed between them: what ``audit diff`` and ``audit guard`` share."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+
+from auditor.cli.request import Request
+from auditor.cli.source import audited, opened
+from auditor.errors import UserError
+
+if TYPE_CHECKING:
+    from auditor.gates.model import Report
+    from auditor.history.model import Change, Diff
+    from auditor.trees.base import SourceTree
+
+_VERSION = re.compile(r"v?\d+\.\d+(\.\d+)*([a-z]+\d+)*(\.post\d+)?")
+#: Changes whose commit is looked for line by line; more would take long.
+_MOST_TRACED = 60
+
+
+class Compared(NamedTuple):
+    """What changed; the newer tree, how many commits lie between, and whether files were left out."""
+
+    diff: Diff
+    tree: SourceTree | None
+    between: str
+    problems: bool
+
+
+@contextmanager
+def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator[Compared]:
+    """The comparison of two trees (a commit, release, wheel, folder or kept report), open within."""
+    from auditor.history.diff import compare
+
+    with ExitStack() as stack:
+        first, tree_a = _side(a, request, stack)
+        second, tree_b = _side(b, request, stack)
+        notes: list[str] = []
+        maps = _kernels(tree_a, tree_b, request, notes) if kernels else None
+        flags = _flags(tree_a, tree_b, request)
+        found = compare(first, second, kernels=maps, flags=flags, notes=notes)
+        found, between = _with_commits(found, tree_a, tree_b)
+        yield Compared(found, tree_b, between, bool(first.problems or second.problems))
+
+
+def kinds_of_change(text: str) -> set[str]:
+    from auditor.history.model import KINDS
+
+    names = {word.strip() for word in text.split(",") if word.strip()}
+    for name in sorted(names):
+        if name not in KINDS:
+            import difflib
+
+            near = difflib.get_close_matches(name, KINDS, n=1)
+            fact = f"unknown kind of change {name!r}; known are {', '.join(KINDS)}"
+            raise UserError("U006", fact, place=f"--fail-on {text}", hints=[f"--fail-on {n}" for n in near])
+    return names
+
+
+def _side(word: str, request: Request, stack: ExitStack) -> tuple[Report, SourceTree | None]:
+    """One side: a kept report, or a tree and its audit."""
+    if word.endswith(".json"):
+        from auditor.reporting import jsonout
+
+        try:
+            with open(word, "rb") as file:
+                return jsonout.loads(file.read(), word), None
+        except OSError as error:
+            fact = f"cannot read the report: {(error.strerror or str(error)).lower()}"
+            raise UserError("U013", fact, place=word, hints=["audit diff A.json B.json"]) from None
+    tree = stack.enter_context(opened(_request_for(word, request)))
+    return audited(tree, request), tree
+
+
+def _request_for(word: str, request: Request) -> Request:
+    """Where a word lies: a wheel or folder on this disk, else a commit where a clone is named or near, and
+    a release where it looks like one and no clone is named."""
+    plain = request._replace(commit=None, release=None, wheel=None, installed=None, worktree=False)
+    if word.endswith(".whl"):
+        return plain._replace(wheel=word, path=None, repo=None)
+    if os.sep in word and os.path.isdir(word):
+        return plain._replace(path=word, repo=None)
+    if _VERSION.fullmatch(word) and request.path is None and request.repo is None and not _is_commit(word):
+        return plain._replace(release=word.removeprefix("v"))
+    return plain._replace(commit=word)
+
+
+def _is_commit(word: str) -> bool:
+    """Whether the clone around this folder knows the word (a tag like v0.5.18, say)."""
+    from auditor.trees.git import GitRepo
+
+    repo = GitRepo.find(".")
+    if repo is None:
+        return False
+    try:
+        repo.commit(word)
+    except UserError:
+        return False
+    return True
+
+
+def _kernels(a: SourceTree | None, b: SourceTree | None, request: Request, notes: list[str]) -> Any:
+    """The maps of both sides, or None with a note where one has none."""
+    from auditor.cli.progress import Progress
+    from auditor.native.availability import KernelOptions, availability
+
+    if a is None or b is None:
+        notes.append("kernels are not compared: a kept report has no map of them")
+        return None
+    options = KernelOptions(request.targets, request.assumptions, request.project)
+    out = []
+    for tree in (a, b):
+        label = tree.info().label
+        try:
+            with Progress(request.quiet).waiting(f"reading the kernels of {label}"):
+                out.append(availability(tree, options))
+        except UserError as error:
+            notes.append(f"kernels are not compared: {label}: {error.fact}")
+            return None
+    return out[0], out[1]
+
+
+def _flags(a: SourceTree | None, b: SourceTree | None, request: Request) -> Any:
+    from auditor.history.flags import declared_flags
+    from auditor.profile import load_profile
+
+    if a is None or b is None:
+        return None
+    profile = load_profile(request.project)
+    return declared_flags(a, profile), declared_flags(b, profile)
+
+
+def _with_commits(found: Diff, a: SourceTree | None, b: SourceTree | None) -> tuple[Diff, str]:
+    """Name the upstream commit of each change where both sides are commits of one repository."""
+    from auditor.history.model import Commit
+    from auditor.history.words import names_it, sought
+    from auditor.trees.between import LogEntry, changed_lines, commits_between, touched
+    from auditor.trees.commit import CommitTree
+
+    if not (isinstance(a, CommitTree) and isinstance(b, CommitTree) and a.repo.git_dir == b.repo.git_dir):
+        return found, ""
+    repo, old, new = b.repo, a.commit.oid, b.commit.oid
+    back = bool(commits_between(repo, new, old)) and not repo.is_ancestor(old, new)
+    between = commits_between(repo, old, new)
+    paths = {path for change in found.changes for path in (change.path, change.old_path) if path}
+    by_path = touched(repo, old, new, paths)
+    lines: dict[str, list[tuple[LogEntry, str]]] = {}
+    # A file is read once for all its changes; what a target lost or gained for sure comes first.
+    for change in sorted(found.changes, key=sought):
+        path = change.path if change.path in by_path else change.old_path
+        if len(by_path.get(path, ())) > 1 and len(lines) < _MOST_TRACED and change.kind != "moved":
+            if path not in lines:
+                lines[path] = changed_lines(repo, old, new, path)
+
+    def commits(change: Change) -> tuple[Commit, ...]:
+        path = change.path if by_path.get(change.path) else change.old_path
+        entries: list[LogEntry] = by_path.get(path, [])
+        exact = [entry for entry, text in lines.get(path, ()) if names_it(change, text)]
+        if change.kind != "moved":
+            entries = exact or entries
+        return tuple(Commit(e.oid, e.date, e.subject, e.pr) for e in entries)
+
+    changes = tuple(msgspec.structs.replace(c, commits=commits(c)) for c in found.changes)
+    number = f"{len(between):,} commit{'' if len(between) == 1 else 's'}"
+    words = f"{number}, on two branches" if back else number
+    return msgspec.structs.replace(found, changes=changes), words
