@@ -24,8 +24,7 @@ if TYPE_CHECKING:
         "audit kernels sglang --commit v0.5.14 --target sm_90,sm_120",
         "audit kernels sglang --op sparse_prefill_fwd -v",
         "audit kernels sglang --kernels-wheel sglang_kernel-0.4.3-cp310-abi3-manylinux2014_x86_64.whl",
-        "audit kernels sglang --assume cuda=12.8 --assume machine=aarch64 --format json",
-        "audit kernels sglang --format html --output kernels.html",
+        "audit kernels sglang --assume cuda=12.8 --assume machine=aarch64 --format html --output k.html",
     ),
 )
 @click.argument("name", metavar="[PROJECT]", required=False)

@@ -50,6 +50,7 @@ def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator
 
 
 def kinds_of_change(text: str) -> set[str]:
+    """A comma list of kinds of change. UserError U006 for an unknown one."""
     from auditor.history.model import KINDS
 
     names = {word.strip() for word in text.split(",") if word.strip()}
