@@ -89,7 +89,7 @@ def kernels(
     from auditor.cli.output import render, write_bytes
     from auditor.cli.progress import Progress
     from auditor.native.availability import KernelOptions, availability
-    from auditor.native.sites_run import sites_of_tree
+    from auditor.native.sites_run import called_in_tree
     from auditor.profile import load_profile, profile_names
     from auditor.reporting import kernels as page
     from auditor.reporting import kernelsjson
@@ -107,10 +107,12 @@ def kernels(
         if op is not None:
             found = page.only(found, op)
             rows = [row for row in found.rows if row.kind == "op"]
+        if op is not None and rows:
             with Progress(request.quiet).waiting(f"looking for the calls of {op}"):
                 given = {k: v for k, v in request.assumptions.items() if not k.startswith("cmake.")}
-                called = sites_of_tree(tree, rows, load_profile(request.project), given) if rows else ()
-            found = msgspec.structs.replace(found, sites=called)
+                named, called = called_in_tree(tree, rows, load_profile(request.project), given)
+            others = tuple(row for row in found.rows if row.kind != "op")
+            found = msgspec.structs.replace(found, rows=(*named, *others), sites=called)
         if request.format == "json":
             write_bytes(kernelsjson.dumps(found), request.output)
         elif request.format == "html":

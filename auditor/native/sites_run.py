@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+import msgspec
+
 from auditor.arch import load_targets
 from auditor.native.model import Row, Site
 from auditor.native.sites import GONE, Derived, Sites
@@ -59,20 +61,22 @@ def sites(
     return tuple(one.site for one in found)
 
 
-def sites_of_tree(
-    tree: SourceTree, rows: Iterable[Row], profile: Profile, assumptions: Mapping[str, str]
-) -> tuple[Site, ...]:
-    """The sites of some operators in a tree whose program is made for it, which takes seconds; () for a tree
-    that holds kernels alone."""
+def called_in_tree(
+    tree: SourceTree, rows: Sequence[Row], profile: Profile, assumptions: Mapping[str, str]
+) -> tuple[tuple[Row, ...], tuple[Site, ...]]:
+    """The operators with the Python functions of their package that call them, and their sites in a tree
+    whose program is made for it, which takes seconds. No sites for a tree that holds kernels alone."""
     from auditor.gates.audit import build_program, no_collector, source_files
 
     if profile.root_of(tree.blobs()) is None:
-        return ()
+        return tuple(rows), ()
     root, files, _problems = source_files(tree, profile)
     program = build_program(Watched(files), root, profile, dict(assumptions))
     with no_collector():
         program.discover()
-        return sites(tree, program, rows, profile=profile, assumptions=assumptions)
+        names = wrappers_of(tree, program, rows, profile=profile, assumptions=assumptions)
+        named = tuple(msgspec.structs.replace(row, wrappers=names.get(row.name, ())) for row in rows)
+        return named, sites(tree, program, rows, profile=profile, assumptions=assumptions)
 
 
 def wrappers_of(
@@ -94,4 +98,4 @@ def wrappers_of(
     return {op: tuple(sorted(names)) for op, names in sorted(out.items())}
 
 
-__all__ = ["derive", "sites", "sites_of_tree", "wrappers_of"]
+__all__ = ["derive", "sites", "called_in_tree", "wrappers_of"]
