@@ -247,3 +247,16 @@ def trouble(error: OSError, place: str) -> UserError:
         errno.EPERM: ["run it as the owner of the files"],
     }
     return UserError("P043", fact, place=place, hints=hints.get(error.errno or 0, []))
+
+
+def perm_after(mode: str, perm: int, data: bytes | None) -> int:
+    """Permission bits after a patch: those before, with the executable bits as its mode says."""
+    if data is None:
+        return 0
+    mask = os.umask(0)
+    os.umask(mask)
+    if not perm:
+        return (0o777 if mode == "100755" else 0o666) & ~mask
+    if mode == "100755":
+        return perm | (perm & 0o444) >> 2
+    return perm & ~0o111 if mode == "100644" else perm

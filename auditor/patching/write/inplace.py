@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 
 from auditor.errors import EXIT_CONFLICT, UserError
 from auditor.patching.paths import STATE_FOLDER
-from auditor.patching.write.disk import Root, held
+from auditor.patching.write.disk import Root, held, perm_after
 from auditor.patching.write.journal import STATE, Put, left_behind, transact
 from auditor.trees.git import GitRepo
 from auditor.trees.names import blob_id
@@ -48,21 +47,9 @@ def write_in_place(
                 raise UserError(
                     "P044", "a file was changed since it was read", place=path, hints=["run it again"]
                 )
-            puts.append(Put(path, before, after, perm, _perm(modes.get(path, ""), perm, after)))
+            puts.append(Put(path, before, after, perm, perm_after(modes.get(path, ""), perm, after)))
         try:
             state: str | None = (store / STATE).read_text(encoding="utf-8")
         except FileNotFoundError:
             state = None
         transact(root, store, puts, verb="port", what=what, state_before=state, state_after=state)
-
-
-def _perm(mode: str, perm: int, data: bytes | None) -> int:
-    if data is None:
-        return 0
-    mask = os.umask(0)
-    os.umask(mask)
-    if not perm:
-        return (0o777 if mode == "100755" else 0o666) & ~mask
-    if mode == "100755":
-        return perm | (perm & 0o444) >> 2
-    return perm & ~0o111 if mode == "100644" else perm

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from auditor.patching.state import SCHEMA, Applied, State, encode, how_it_stands
 from auditor.patching.treeid import parse_listing, tree_id
 from auditor.patching.unapply import take_back
 from auditor.patching.write.checkout import Checkout, Commit, IndexEntry
-from auditor.patching.write.disk import Root, held
+from auditor.patching.write.disk import Root, held, perm_after
 from auditor.patching.write.journal import GitPart, Put, left_behind, recover, transact
 from auditor.patching.write.ownindex import sweep
 from auditor.patching.write.target import Target
@@ -248,19 +247,6 @@ def _still_as_planned(target: Target, before: dict[str, _File]) -> None:
         )
 
 
-def _perm(step_mode: str, perm: int, data: bytes | None) -> int:
-    """Permission bits after a patch: those before, with the executable bits as its mode says."""
-    if data is None:
-        return 0
-    mask = os.umask(0)
-    os.umask(mask)
-    if not perm:
-        return (0o777 if step_mode == "100755" else 0o666) & ~mask
-    if step_mode == "100755":
-        return perm | (perm & 0o444) >> 2
-    return perm & ~0o111 if step_mode == "100644" else perm
-
-
 def _chain(
     steps: Sequence[Step], before: dict[str, _File]
 ) -> tuple[list[Applied], dict[str, _File], list[Commit]]:
@@ -273,7 +259,7 @@ def _chain(
         files: dict[str, tuple[bytes | None, str]] = {}
         for path, data in sorted(step.files.items()):
             old, old_perm = now[path]
-            perm = _perm(step.modes.get(path, ""), old_perm, data)
+            perm = perm_after(step.modes.get(path, ""), old_perm, data)
             if (data, perm) == (old, old_perm):
                 continue
             deltas.append(delta(path, old, data, old_perm, perm))
