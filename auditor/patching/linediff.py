@@ -6,10 +6,10 @@ the standard library. The result depends on nothing but the two contents.
 
 from __future__ import annotations
 
-import bisect
 from difflib import SequenceMatcher
 
 from auditor.patching.model import FileChange, Hunk
+from auditor.patching.rising import longest_rising
 
 _CONTEXT = 3
 #: A longer stretch without any line that occurs once on both sides is taken as replaced whole.
@@ -125,26 +125,10 @@ def _pins(
         if new[at] in where:
             again.add(new[at])
         where[new[at]] = at
-    pairs = [
-        (at, where[old[at]])
-        for at in range(first, last)
-        if count[old[at]] == 1 and old[at] in where and old[at] not in again
-    ]
-    tails: list[int] = []  # the smallest end of a row of each length
-    ends: list[int] = []
-    back: list[int] = []
-    for number, (_, at) in enumerate(pairs):
-        slot = bisect.bisect_left(tails, at)
-        back.append(ends[slot - 1] if slot else -1)
-        if slot == len(tails):
-            tails.append(at)
-            ends.append(number)
-        else:
-            tails[slot] = at
-            ends[slot] = number
-    row = []
-    number = ends[-1] if ends else -1
-    while number >= 0:
-        row.append(pairs[number])
-        number = back[number]
-    return row[::-1]
+    return longest_rising(
+        [
+            (at, where[old[at]])
+            for at in range(first, last)
+            if count[old[at]] == 1 and old[at] in where and old[at] not in again
+        ]
+    )

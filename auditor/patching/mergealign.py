@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
 from auditor.patching.portlines import matching
+from auditor.patching.rising import longest_rising
 from auditor.patching.statements import Arm, Statement
 
 #: Statements that have less than this in common are two statements, not one that was changed.
@@ -75,37 +76,13 @@ def align(left: Sequence[Statement], right: Sequence[Statement]) -> list[Pair]:
     taken = set(mates.values())
     _by_name(left, right, mates, taken)
     at_a = at_b = 0
-    for i, j in [*_in_order(mates), (len(left), len(right))]:
+    for i, j in [*longest_rising(sorted(mates.items())), (len(left), len(right))]:
         gap_a = [k for k in range(at_a, i) if k not in mates]
         gap_b = [k for k in range(at_b, j) if k not in taken]
         if gap_a and gap_b:
             _by_likeness(left, right, gap_a, gap_b, mates)
         at_a, at_b = i + 1, j + 1
     return [(left[i], right[j]) for i, j in sorted(mates.items())]
-
-
-def _in_order(mates: dict[int, int]) -> list[tuple[int, int]]:
-    """The longest chain of pairs that have the same order on both sides."""
-    import bisect
-
-    pairs = sorted(mates.items())
-    tails: list[int] = []
-    last: list[int] = []
-    before: list[int] = []
-    for at, (_, j) in enumerate(pairs):
-        place = bisect.bisect_left(tails, j)
-        before.append(last[place - 1] if place else -1)
-        if place == len(tails):
-            tails.append(j)
-            last.append(at)
-        else:
-            tails[place], last[place] = j, at
-    chain: list[tuple[int, int]] = []
-    at = last[-1] if last else -1
-    while at >= 0:
-        chain.append(pairs[at])
-        at = before[at]
-    return chain[::-1]
 
 
 def _names(statements: Sequence[Statement], free: Sequence[int]) -> dict[tuple[str, bytes], int]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from weakref import WeakKeyDictionary, ref
 
-from auditor.patching.portlines import split_lines
+from auditor.patching.linediff import split_lines
 from auditor.patching.statements import Source, Statement, source_of
 from auditor.trees.base import SourceTree, TreeInfo
 

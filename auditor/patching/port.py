@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from auditor.patching.linediff import split_lines
 from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status
 from auditor.patching.moved import finder_of
 from auditor.patching.portfile import merge_file
 from auditor.patching.porthistory import History
 from auditor.patching.porthunks import apply_hunks
-from auditor.patching.portlines import split_lines
 from auditor.patching.portmoved import MovedPart, MovedPort, is_shim
 from auditor.patching.portpieces import FileMerge, Piece
 from auditor.patching.portplain import carry_plain

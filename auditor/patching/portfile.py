@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from auditor.patching.linediff import split_lines
 from auditor.patching.mergechanges import Change, Changes
 from auditor.patching.mergetokens import Splice
 from auditor.patching.mergetree import Settled, TreeMerge
 from auditor.patching.portcheck import compiles, doubled_definitions, lost_names, parses
 from auditor.patching.portcount import unaccounted
 from auditor.patching.porthunks import Applied, find
-from auditor.patching.portlines import Group, matching, meeting, merge, result, split_lines
+from auditor.patching.portlines import Group, matching, meeting, merge, result
 from auditor.patching.portpieces import FileMerge, Piece, spliced
 from auditor.patching.portscope import elsewhere, same_scope
 from auditor.patching.statements import source_of

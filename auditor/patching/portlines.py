@@ -11,23 +11,12 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from auditor.patching.rising import longest_rising
+
 #: Lines that occur more often than this never start a match.
 _CHAIN = 64
 
 Match = tuple[int, int, int]  # (start in a, start in b, how many)
-
-
-def split_lines(data: bytes) -> list[bytes]:
-    """Lines with their line ends; only a line feed ends one."""
-    return data.splitlines(keepends=True) if b"\r" not in data else _split(data)
-
-
-def _split(data: bytes) -> list[bytes]:
-    parts = data.split(b"\n")
-    lines = [part + b"\n" for part in parts[:-1]]
-    if parts[-1]:
-        lines.append(parts[-1])
-    return lines
 
 
 def matching(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Match]:
@@ -90,28 +79,7 @@ def _unique(a: Sequence[Hashable], a0: int, a1: int, b: Sequence[Hashable], b0: 
             entry[1] += 1
             entry[3] = j
     pairs = sorted((e[2], e[3]) for e in seen.values() if e[0] == 1 and e[1] == 1)
-    if not pairs:
-        return []
-    import bisect
-
-    tails: list[int] = []
-    last: list[int] = []
-    before = [-1] * len(pairs)
-    for at, (_, j) in enumerate(pairs):
-        place = bisect.bisect_left(tails, j)
-        before[at] = last[place - 1] if place else -1
-        if place == len(tails):
-            tails.append(j)
-            last.append(at)
-        else:
-            tails[place] = j
-            last[place] = at
-    chain: list[Match] = []
-    at = last[-1]
-    while at >= 0:
-        chain.append((pairs[at][0], pairs[at][1], 1))
-        at = before[at]
-    return chain[::-1]
+    return [(i, j, 1) for i, j in longest_rising(pairs)]
 
 
 def _rarest(a: Sequence[Hashable], a0: int, a1: int, b: Sequence[Hashable], b0: int, b1: int) -> Match | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 
+from auditor.patching.linediff import split_lines
 from auditor.patching.model import Hunk
 from auditor.patching.porthunks import apply_hunks, find, reverse
-from auditor.patching.portlines import matching, merge, result, split_lines
+from auditor.patching.portlines import matching, merge, result
+from auditor.patching.rising import longest_rising
 
 
 def _lines(text: str) -> list[bytes]:
@@ -87,3 +89,9 @@ def test_a_hunk_and_its_reverse_are_the_identity() -> None:
     assert applied is not None
     back = apply_hunks(applied.lines, [reverse(hunk)])
     assert back is not None and back.lines == lines
+
+
+def test_the_longest_row_that_rises_on_both_sides() -> None:
+    assert longest_rising([]) == []
+    assert longest_rising([(0, 5), (1, 1), (2, 2), (3, 0), (4, 3)]) == [(1, 1), (2, 2), (4, 3)]
+    assert longest_rising([(0, 2), (1, 1), (2, 0)]) == [(2, 0)]
