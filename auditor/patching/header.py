@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from auditor.errors import UserError
 from auditor.patching.edits.model import Edit
 from auditor.patching.model import ChangeSet
+from auditor.reporting.published import schema_bytes
 
 Kind = Literal["going-upstream", "local-only", "incompatible"]
 #: Yocto's words; the second value says what the bracket has to hold, if anything.
@@ -323,16 +324,6 @@ def patch_schema() -> bytes:
     )
 
 
-def schema_of(type_: Any, identity: str, title: str) -> bytes:
+def schema_of(type_: type[msgspec.Struct], identity: str, title: str) -> bytes:
     """A schema (draft 2020-12) as UTF-8 JSON with a final newline."""
-    schema = msgspec.json.schema(type_)
-    definitions = schema["$defs"]
-    root = definitions.pop(type_.__name__)
-    whole = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": identity,
-        **root,
-        "title": title,
-        "$defs": dict(sorted(definitions.items())),
-    }
-    return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+    return schema_bytes(msgspec.json.schema(type_)["$defs"], type_.__name__, identity, title)

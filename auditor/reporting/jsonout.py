@@ -12,10 +12,11 @@ import msgspec
 
 from auditor.errors import UserError
 from auditor.gates.model import Finding, Gate, Predicate, Problem, Report
+from auditor.reporting.published import line_by_line
 
 #: Names the form for good; a copy of the schema is shipped as ``reports/schema/audit-1.json``.
 SCHEMA_ID = "urn:sglang-auditor:schema:audit:1"
-MAJOR = "1"
+MAJOR = SCHEMA_ID.rpartition(":")[2]
 
 
 def predicate_key(item: Predicate) -> tuple[Any, ...]:
@@ -44,20 +45,8 @@ _SORT: dict[str, Any] = {
 
 def dumps(report: Report) -> bytes:
     """The report as UTF-8 JSON with a final newline."""
-    encode = msgspec.json.Encoder(order="deterministic").encode
-    out = [b'{\n"$schema":' + encode(SCHEMA_ID)]
-    for name in Report.__struct_fields__:
-        value = getattr(report, name)
-        head = b',\n"' + name.encode() + b'":'
-        key = _SORT.get(name)
-        if key is None:
-            out.append(head + encode(value))
-        elif not value:
-            out.append(head + b"[]")
-        else:
-            out.append(head + b"[\n" + b",\n".join(encode(item) for item in sorted(value, key=key)) + b"\n]")
-    out.append(b"\n}\n")
-    return b"".join(out)
+    lists = {name: sorted(getattr(report, name), key=key) for name, key in _SORT.items()}
+    return line_by_line(report, SCHEMA_ID, lists)
 
 
 def loads(data: bytes, name: str) -> Report:

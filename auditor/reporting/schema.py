@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from auditor.gates.model import VERDICTS, Report
-from auditor.reporting.jsonout import MAJOR, SCHEMA_ID
+from auditor.reporting.jsonout import SCHEMA_ID
+from auditor.reporting.published import TARGET, report_schema
 
-_TARGET = {"type": "string", "pattern": "^sm_[0-9]+$"}
 _TEXTS: dict[str, dict[str, str]] = {
     "Report": {
         "schema_version": "MAJOR.MINOR. A minor version only adds fields.",
@@ -56,8 +54,10 @@ _ENUMS: dict[tuple[str, str], list[str]] = {
 
 def audit_schema() -> bytes:
     """The schema (draft 2020-12) as UTF-8 JSON with a final newline."""
-    schema = msgspec.json.schema(Report)
-    definitions: dict[str, Any] = schema["$defs"]
+    return report_schema(Report, SCHEMA_ID, "Audit report", _narrow)
+
+
+def _narrow(definitions: dict[str, Any]) -> None:
     for name, definition in definitions.items():
         properties = definition["properties"]
         for field, text in _TEXTS.get(name, {}).items():
@@ -66,20 +66,9 @@ def audit_schema() -> bytes:
             if (name, field) in _ENUMS:
                 spec["enum"] = _ENUMS[name, field]
             if field in ("truth", "reached", "verdict"):
-                spec["propertyNames"] = _TARGET
+                spec["propertyNames"] = TARGET
             if field == "verdict":
                 spec["additionalProperties"] = {"enum": list(VERDICTS)}
-    report = definitions.pop("Report")
-    report["properties"] = {"$schema": {"const": SCHEMA_ID}, **report["properties"]}
-    report["properties"]["schema_version"]["pattern"] = rf"^{MAJOR}\.[0-9]+$"
-    report["properties"]["targets"]["items"] = _TARGET
-    report["properties"]["reference"].update(_TARGET)
-    report["required"] = ["$schema", *report["required"]]
-    whole = {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "$id": SCHEMA_ID,
-        **report,
-        "title": "Audit report",
-        "$defs": dict(sorted(definitions.items())),
-    }
-    return msgspec.json.format(msgspec.json.encode(whole), indent=2) + b"\n"
+    top = definitions["Report"]["properties"]
+    top["targets"]["items"] = TARGET
+    top["reference"].update(TARGET)
