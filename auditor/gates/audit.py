@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +20,7 @@ from auditor.program.program import Program
 from auditor.program.watch import Watched
 from auditor.trees.base import SourceTree
 
+P = TypeVar("P", bound=Program)
 SCHEMA_VERSION = "1.0"
 #: Files above this many bytes are generated tables, not code with decisions; they are listed, not parsed.
 MAX_FILE = 4_000_000
@@ -79,18 +80,25 @@ def build_program(
     files: dict[str, bytes], root: str, profile: Profile, assumptions: dict[str, str], defaults: bool = False
 ) -> Program:
     """The evaluator over these files for all targets."""
-    targets = load_targets()
     assume = dict(assumptions)
     if defaults:
         assume["defaults"] = "yes"
-    return Program(
+    return for_all_targets(Program, files, root, profile, assume)
+
+
+def for_all_targets(
+    kind: Callable[..., P], files: dict[str, bytes], root: str, profile: Profile, assumptions: dict[str, str]
+) -> P:
+    """An evaluator of some kind over these files for all targets."""
+    targets = load_targets().values()
+    return kind(
         files,
         root,
         profile,
-        tuple(t.capability for t in targets.values()),
-        tuple(t.smem_per_block for t in targets.values()),
-        assume,
-        tuple(t.smem_per_sm for t in targets.values()),
+        tuple(t.capability for t in targets),
+        tuple(t.smem_per_block for t in targets),
+        assumptions,
+        tuple(t.smem_per_sm for t in targets),
     )
 
 

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import posixpath
 import re
+from functools import partial
 from typing import Any
 
 from auditor.arch import Target, load_targets
+from auditor.gates.audit import for_all_targets
 from auditor.gates.model import Problem
 from auditor.native.jit_run import Build, JitProgram, text_of
 from auditor.native.jit_sources import REFUSED, JitSources
@@ -39,18 +41,9 @@ def jit_rows(
     """
     rows: list[Row] = []
     problems: list[Problem] = []
-    every = load_targets()
     for loader in profile.jit_loaders:
-        program = JitProgram(
-            loader,
-            program_files,
-            root,
-            profile,
-            tuple(t.capability for t in every.values()),
-            tuple(t.smem_per_block for t in every.values()),
-            {"cuda": cuda, **(assumptions or {})},
-            tuple(t.smem_per_sm for t in every.values()),
-        )
+        given = {"cuda": cuda, **(assumptions or {})}
+        program = for_all_targets(partial(JitProgram, loader), program_files, root, profile, given)
         program.build_all()
         problems += [
             Problem(path, line, f"{name} builds a kernel and could not be followed")

@@ -7,9 +7,11 @@ the tree's own detection finds for each target, and the choice is asked of the t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 from auditor.arch import load_targets
+from auditor.gates.audit import for_all_targets
 from auditor.gates.model import Problem
 from auditor.native.model import Cell, Row, Step
 from auditor.native.registry_exact import Raised, function_of
@@ -79,23 +81,14 @@ class _Reader:
         assumptions: dict[str, str],
         operator: Callable[[str, int], Row | None],
     ) -> None:
-        every = load_targets()
         self.registry = registry
         self.profile = profile
         self.targets = targets
-        self.index = {name: i for i, name in enumerate(every)}
+        self.index = {name: i for i, name in enumerate(load_targets())}
         self.operator = operator
         self.problems: list[Problem] = []
-        self.program = RegistryProgram(
-            registry,
-            files,
-            root,
-            profile,
-            tuple(t.capability for t in every.values()),
-            tuple(t.smem_per_block for t in every.values()),
-            assumptions,
-            tuple(t.smem_per_sm for t in every.values()),
-        )
+        kind = partial(RegistryProgram, registry)
+        self.program = for_all_targets(kind, files, root, profile, assumptions)
 
     def rows(self) -> list[Row]:
         """Every implementation with its cells."""

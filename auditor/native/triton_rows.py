@@ -17,6 +17,7 @@ import msgspec
 from auditor import yamlio
 from auditor.arch import Target, load_targets
 from auditor.data import data_root
+from auditor.gates.audit import for_all_targets
 from auditor.native.model import Cell, Row, Step
 from auditor.native.triton_build import (
     Launch,
@@ -71,16 +72,7 @@ def triton_rows(
     declared: dict[str, Signature] | None = None,
 ) -> tuple[Row, ...]:
     """The Triton kernels of the package below ``root``. ``compiled``: check those with a signature."""
-    every = load_targets()
-    program = TritonProgram(
-        files,
-        root,
-        profile,
-        tuple(t.capability for t in every.values()),
-        tuple(t.smem_per_block for t in every.values()),
-        {"cuda": cuda, "defaults": "yes"},
-        tuple(t.smem_per_sm for t in every.values()),
-    )
+    program = for_all_targets(TritonProgram, files, root, profile, {"cuda": cuda, "defaults": "yes"})
     kernels = program.kernels()
     known = signatures() if declared is None else declared
     maker = _Maker(program, {kernel.name: kernel for kernel in kernels})

@@ -11,6 +11,7 @@ import pytest
 
 from auditor.arch import load_targets
 from auditor.errors import UserError
+from auditor.gates.audit import for_all_targets
 from auditor.native.model import Row
 from auditor.native.triton_list import TritonProgram
 from auditor.native.triton_rows import Signature, signatures, triton_rows
@@ -119,16 +120,7 @@ def test_kernels_are_found_by_what_their_decorators_are() -> None:
 
 
 def test_configurations_are_read_with_their_loops_and_filters_per_target() -> None:
-    every = load_targets().values()
-    program = TritonProgram(
-        project(),
-        "",
-        profile(),
-        tuple(t.capability for t in every),
-        tuple(t.smem_per_block for t in every),
-        {"defaults": "yes"},
-        tuple(t.smem_per_sm for t in every),
-    )
+    program = for_all_targets(TritonProgram, project(), "", profile(), {"defaults": "yes"})
     kernels = {k.qualname: k for k in program.kernels()}
     at = list(load_targets()).index("sm_120")
     assert [c.text for c in kernels["tuned"].configs[at] or ()] == [
