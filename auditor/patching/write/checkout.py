@@ -222,16 +222,8 @@ class Checkout:
             self.repo.run("update-ref", "-d", _SCRATCH)
         done = self.repo.run("fast-import", "--quiet", "--date-format=raw", stdin=b"".join(out))
         if done.returncode != 0:
-            raise UserError(
-                "P043",
-                f"git cannot store the result: {first_words(done.stderr)}",
-                place=str(self.repo.git_dir),
-                hints=["check space and permissions there"],
-            )
+            raise self._refused(f"git cannot store the result: {first_words(done.stderr)}")
         return done.stdout.decode().split()
-
-    def tree_of(self, commit: str) -> str:
-        return self.repo.commit(commit).tree
 
     def index_tree(self) -> str:
         """The tree id of the index as it is. ``git write-tree`` would take its lock, and write."""
@@ -319,12 +311,11 @@ class Checkout:
         # Whatever writes the index looks again at files that changed within the same second.
         done = self.repo.run(*self._without_filters(), *args, stdin=stdin, work_tree=True, index=index)
         if done.returncode != 0:
-            raise UserError(
-                "P043",
-                f"git {args[0]} failed: {first_words(done.stderr)}",
-                place=str(self.repo.git_dir),
-                hints=["check space and permissions there"],
-            )
+            raise self._refused(f"git {args[0]} failed: {first_words(done.stderr)}")
+
+    def _refused(self, fact: str) -> UserError:
+        place = str(self.repo.git_dir)
+        return UserError("P043", fact, place=place, hints=["check space and permissions there"])
 
 
 def _raw(path: str) -> bytes:

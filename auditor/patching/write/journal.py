@@ -119,7 +119,7 @@ def transact(
         state_after=state_after,
         git=part,
     )
-    made = _begin(store, header, puts)
+    _begin(store, header, puts)
     contents = {p.path: p.after for p in puts if p.after is not None}
     try:
         _stage(root, header, contents, step)
@@ -130,17 +130,31 @@ def transact(
         _write_state(store, state_after)
     except BaseException as error:
         _undo(root, store, header, {p.path: p.before for p in puts}, git)
-        _end(store, made)
+        _end(store)
         if isinstance(error, OSError):
             raise trouble(error, str(error.filename or root.folder)) from error
         raise
     for folder in reversed(header.drop):
         root.drop_folder(folder)
-    _end(store, made)
+    _end(store)
 
 
 def _id(data: bytes | None) -> str:
     return "" if data is None else blob_id(data)
+
+
+def _there(root: Root, path: str) -> tuple[str, int]:
+    """Id and permission bits of what is there, as an entry of the journal has them."""
+    found = root.read(path)
+    return (_id(found[0]), found[1]) if found else ("", 0)
+
+
+def _as_before(entry: Entry) -> tuple[str, int]:
+    return entry.before, entry.before_perm if entry.before else 0
+
+
+def _as_after(entry: Entry) -> tuple[str, int]:
+    return entry.after, entry.after_perm if entry.after else 0
 
 
 def _new_folders(root: Root, puts: list[Put]) -> list[str]:
@@ -152,8 +166,8 @@ def _new_folders(root: Root, puts: list[Put]) -> list[str]:
     return sorted(found, key=lambda path: (path.count("/"), path))
 
 
-def _begin(store: Path, header: Header, puts: list[Put]) -> bool:
-    """Put the journal on the disk; whether the store's folder was made for it."""
+def _begin(store: Path, header: Header, puts: list[Put]) -> None:
+    """Put the journal on the disk."""
     body = b"".join(p.before or b"" for p in puts)
     head = msgspec.json.encode(header)
     made = not store.is_dir()
@@ -166,7 +180,6 @@ def _begin(store: Path, header: Header, puts: list[Put]) -> bool:
         if made:
             _drop_store(store)
         raise trouble(error, str(store)) from None
-    return made
 
 
 def _stage(
@@ -183,8 +196,7 @@ def _stage(
 
 def _rename(root: Root, header: Header, step: Callable[[str], None] | None) -> None:
     for entry in header.entries:
-        found = root.read(entry.path)
-        if (_id(found[0]), found[1]) != (entry.before, entry.before_perm) if found else bool(entry.before):
+        if _there(root, entry.path) != _as_before(entry):
             raise UserError(
                 "P044",
                 "a file was changed while the patches were written; every other file is as before",
@@ -204,9 +216,7 @@ def _rename(root: Root, header: Header, step: Callable[[str], None] | None) -> N
 
 def _read_back(root: Root, header: Header) -> None:
     for entry in header.entries:
-        found = root.read(entry.path)
-        there = (_id(found[0]), found[1]) if found else ("", 0)
-        if there != (entry.after, entry.after_perm if entry.after else 0):
+        if _there(root, entry.path) != _as_after(entry):
             raise UserError(
                 "P044",
                 "a file does not read back as it was written; every other file is as before",
@@ -233,9 +243,8 @@ def _undo(
         for entry in header.entries:
             root.unstage(entry.path, header.token)
         for entry in reversed(header.entries):
-            found = root.read(entry.path)
-            there = (_id(found[0]), found[1]) if found else ("", 0)
-            if there == (entry.before, entry.before_perm if entry.before else 0):
+            there = _there(root, entry.path)
+            if there == _as_before(entry):
                 continue
             if there[0] not in (entry.before, entry.after):
                 continue
@@ -274,7 +283,7 @@ def _strange(store: Path, paths: list[str]) -> UserError:
     )
 
 
-def _end(store: Path, made: bool) -> None:
+def _end(store: Path) -> None:
     (store / JOURNAL).unlink(missing_ok=True)
     settle_folder(store)
     if not (store / STATE).exists():
@@ -327,11 +336,10 @@ def left_behind(root: Root, store: Path) -> Found | None:
     whole = True
     strange = []
     for entry in header.entries:
-        found = root.read(entry.path)
-        there = (_id(found[0]), found[1]) if found else ("", 0)
+        there = _there(root, entry.path)
         if there[0] not in (entry.before, entry.after):
             strange.append(entry.path)
-        whole = whole and there == (entry.after, entry.after_perm if entry.after else 0)
+        whole = whole and there == _as_after(entry)
     return Found(header, old, whole and not strange, tuple(strange))
 
 
@@ -353,8 +361,8 @@ def recover(root: Root, store: Path, found: Found, git: Git | None) -> Literal["
                 root.drop_folder(folder)
         except OSError as error:
             raise trouble(error, str(error.filename or root.folder)) from None
-        _end(store, False)
+        _end(store)
         return "finished"
     _undo(root, store, found.header, found.old, git)
-    _end(store, False)
+    _end(store)
     return "put back"
