@@ -23,7 +23,7 @@ from auditor.native.cmake_values import merged
 from auditor.native.cxx_guards import Guards
 from auditor.native.cxx_ops import MARK, Registration, registrations
 from auditor.native.cxx_program import CxxProgram
-from auditor.native.cxx_text import prepare
+from auditor.native.cxx_text import condition_around, every_part, prepare
 from auditor.native.model import OUTCOMES, Availability, Built, Cell, Library, Row, Step
 from auditor.native.packages import package_records
 from auditor.native.registry_python import python_rows, python_side
@@ -194,6 +194,7 @@ class _Op:
     functions: dict[str, tuple[str, int]] = field(default_factory=dict)  # function -> where it is bound
     libraries: dict[str, None] = field(default_factory=dict)
     doubt: tuple[str, ...] = ()  # why it is not sure that it is registered
+    left_out: tuple[str, str, int] | None = None  # the condition that leaves its registration out, and where
 
 
 def op_rows(world: World, source: NativeSource) -> list[Row]:
@@ -267,6 +268,11 @@ def _guards(world: World, source: NativeSource) -> dict[tuple[str, str], Guards]
 
 def _agreed(op: _Op, options: list[Cell], machine: str) -> Cell:
     """One cell from the libraries that may be loaded: what they agree on, else unknown."""
+    if not options and op.left_out is not None:
+        text, path, line = op.left_out
+        proof = (Step(f"{op.namespace}::{op.name} would be registered", op.path, op.line),)
+        step = Step(f"{text} leaves it out", path, line)
+        return Cell("not-built", f"its registration is left out by {text}", (*proof, step))
     if not options:
         return Cell("not-built", f"no library of the build for {machine} registers it")
     outcomes = {cell.outcome for cell in options}
@@ -447,6 +453,13 @@ def _read_file(
             op.functions.setdefault(one.function, (path, one.line))
         op.libraries[part.library.name] = None
         op.doubt = merged(op.doubt, doubtful.get((one.namespace, one.name), ()))
+    there = {(one.namespace, one.name) for one in (*found.ops, *more)}
+    for one in registrations(every_part(bare), part.library.name).ops:
+        if (one.namespace, one.name) not in there:
+            op = ops.setdefault((one.namespace, one.name), _Op(one.namespace, one.name, path, one.line))
+            op.schema = op.schema or one.schema
+            text, line = condition_around(bare, one.line)
+            op.left_out = op.left_out or (text, path, line)
 
 
 def _fetched(world: World, source: NativeSource) -> None:

@@ -270,6 +270,27 @@ def _apply(operator: str, a: Number, b: Number) -> Number:
     return Number(int(table[operator]()))
 
 
+def every_part(text: str) -> str:
+    """The text with its directives blanked and all parts of all conditions kept."""
+    return _DIRECTIVE.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
+def condition_around(text: str, line: int) -> tuple[str, int]:
+    """The innermost preprocessor condition around a line and where it begins; ``("", 0)`` without one."""
+    around: list[tuple[str, int]] = []
+    for match in _DIRECTIVE.finditer(text):
+        where = text.count("\n", 0, match.start()) + 1
+        if where >= line:
+            break
+        if match[1] == "endif":
+            del around[-1:]
+        elif match[1] in ("if", "ifdef", "ifndef"):
+            around.append((" ".join(["#" + match[1], *match[2].split()]), where))
+        elif match[1] in ("elif", "else") and around:
+            around[-1] = (" ".join(["#" + match[1], *match[2].split()]), where)
+    return around[-1] if around else ("", 0)
+
+
 def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -> Prepared:
     """Blank every line that the compiler would leave out, and all directives.
 

@@ -25,7 +25,7 @@ STYLES = {
     "unknown": "bold magenta",
 }
 MEANING = {
-    "runs": "compiled and let through",
+    "runs": "compiled for it, and nothing that was read refuses it",
     "falls-through": "no branch for it: returns without doing the work",
     "raises": "refused with an error",
     "not-built": "no compiled code for it",

@@ -364,7 +364,13 @@ def test_machines_and_compilers() -> None:
     assert row(mapped(machine="x86_64"), "free").cells["sm_121"].reason == "safe: 80 90a 100a 120a"
     old = mapped(cuda="12.4")
     assert outcomes(old)["free"] == "RRNNNN"
-    assert "newest" not in outcomes(old)
+    assert outcomes(old)["newest"] == "NNNNNN"
+    left_out = row(old, "newest").cells["sm_90"]
+    assert left_out.reason == "its registration is left out by #ifdef WITH_NEW"
+    assert [(step.path, step.line) for step in left_out.proof] == [
+        ("kern/csrc/bind.cc", BIND.count("\n", 0, BIND.index("newest")) + 1),
+        ("kern/csrc/bind.cc", BIND.count("\n", 0, BIND.index("#ifdef")) + 1),
+    ]
     assert old.assumptions == {"cuda": "12.4", "machine": "x86_64,aarch64"}
 
 
