@@ -13,7 +13,7 @@ from auditor.gates.model import Problem
 from auditor.native.cmake_build import TOP, Build, Target
 from auditor.native.cmake_eval import Evaluator
 from auditor.native.cmake_flags import built_by_flags, built_by_property, expressions, unique
-from auditor.native.cmake_values import Item, Truth, constant, merged
+from auditor.native.cmake_values import Item, merged
 from auditor.native.cxx_text import Number, without_comments
 from auditor.native.model import Built, Library
 from auditor.profile import Native, NativeBuild
@@ -260,9 +260,3 @@ def _merged(parts: dict[str, dict[str, Part]], machines: tuple[str, ...]) -> tup
         sources = tuple(sorted({source for _machine, record in records for source in record.sources}))
         out.append(msgspec.structs.replace(first, built=tuple(pieces), sources=sources))
     return tuple(sorted(out, key=lambda library: (library.output, library.name)))
-
-
-def is_on(value: str) -> Truth:
-    """The truth of an option's text."""
-    fixed = constant(value)
-    return Truth("unknown") if fixed is None else Truth("true" if fixed else "false")

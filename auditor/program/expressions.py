@@ -37,8 +37,6 @@ from auditor.program.values import (
     unknown,
 )
 
-_FALSY = (False, None, 0, "")
-
 _ORDER: dict[type, Callable[[Any, Any], bool]] = {
     ast.Lt: operator.lt,
     ast.LtE: operator.le,

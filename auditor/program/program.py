@@ -45,7 +45,6 @@ from auditor.program.words import Words
 
 STEPS = 400_000
 SHORT = 1200  # bytes of source of a function that is likely a predicate rather than work
-_BOOLS = (True, False)
 
 
 class Learned:

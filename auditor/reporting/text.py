@@ -198,8 +198,3 @@ class Places:
 
 TRUTH_GLYPHS: Mapping[str, str] = {"true": "✓", "false": "·", "unknown": "?"}
 TRUTH_WORDS: Mapping[str, str] = {"true": "yes", "false": "no", "unknown": "?"}
-
-
-def target_list(names: Iterable[str]) -> str:
-    """``sm_100 sm_103``, or a dash for none."""
-    return " ".join(names) or "-"
