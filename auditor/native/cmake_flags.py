@@ -50,17 +50,18 @@ def expressions(value: Value, language: str) -> Value:
     return tuple(result)
 
 
-def _close(text: str, at: int) -> int:
-    """The position of the ``>`` that ends the expression whose content starts at ``at``; -1 without one."""
+def _find(text: str, at: int, char: str) -> int:
+    """The position from ``at`` of a character that stands outside the expressions that begin there; -1
+    without one."""
     depth = 0
     while at < len(text):
         if text.startswith("$<", at):
             depth += 1
             at += 2
             continue
+        if depth == 0 and text[at] == char:
+            return at
         if text[at] == ">":
-            if depth == 0:
-                return at
             depth -= 1
         at += 1
     return -1
@@ -77,7 +78,7 @@ def _walk(
             return
         if start > at:
             out.append((base + at, text[at:start], truth))
-        end = _close(text, start + 2)
+        end = _find(text, start + 2, ">")
         if end < 0:
             out.append((base + start, text[start:], unknown("a generator expression without its end")))
             return
@@ -97,19 +98,8 @@ def _walk(
 
 
 def _split(inner: str) -> tuple[str, str, str]:
-    depth = 0
-    at = 0
-    while at < len(inner):
-        if inner.startswith("$<", at):
-            depth += 1
-            at += 2
-            continue
-        if inner[at] == ">":
-            depth -= 1
-        elif inner[at] == ":" and depth == 0:
-            return inner[:at], ":", inner[at + 1 :]
-        at += 1
-    return inner, "", ""
+    at = _find(inner, 0, ":")
+    return (inner[:at], ":", inner[at + 1 :]) if at >= 0 else (inner, "", "")
 
 
 def _condition(head: str, language: str) -> Truth:
@@ -137,15 +127,10 @@ def _condition(head: str, language: str) -> Truth:
 
 
 def _comma(text: str) -> list[str]:
-    out, depth, start = [], 0, 0
-    for at, char in enumerate(text):
-        if text.startswith("$<", at):
-            depth += 1
-        elif char == ">":
-            depth -= 1
-        elif char == "," and depth == 0:
-            out.append(text[start:at])
-            start = at + 1
+    out, start = [], 0
+    while (at := _find(text, start, ",")) >= 0:
+        out.append(text[start:at])
+        start = at + 1
     return [*out, text[start:]]
 
 
