@@ -65,6 +65,8 @@ def assigned_names(body: list[ast.stmt]) -> set[str]:
 
 
 _NAMES = re.compile(r"[A-Za-z_]\w*")
+#: What a frame gets back after statements that were run quietly.
+_CONTROL = ("env", "may", "must", "stay", "recorder", "returns", "left", "raises", "thrown", "nested")
 
 
 class Flow(Calls):
@@ -485,36 +487,15 @@ class Flow(Calls):
     def _forget_mutated(self, node: Any, fr: Frame) -> None:
         """Containers that the body changes in place are open from the first round on: run it once quietly
         to see which."""
-        kept = (
-            fr.env,
-            fr.may,
-            fr.must,
-            fr.stay,
-            fr.recorder,
-            fr.returns,
-            fr.left,
-            fr.raises,
-            fr.thrown,
-            fr.nested,
-        )
+        kept = [getattr(fr, name) for name in _CONTROL]
         start = len(fr.touched)
         fr.env, fr.recorder, fr.returns, fr.left, fr.nested = dict(fr.env), None, [], [], []
         if isinstance(node, (ast.For, ast.AsyncFor)):
             self.assign(node.target, V(unknown(f"loop {short(node.target)}")), fr)
         self.block(node.body, fr)
         after = fr.env
-        (
-            fr.env,
-            fr.may,
-            fr.must,
-            fr.stay,
-            fr.recorder,
-            fr.returns,
-            fr.left,
-            fr.raises,
-            fr.thrown,
-            fr.nested,
-        ) = kept
+        for name, held in zip(_CONTROL, kept):
+            setattr(fr, name, held)
         for scalar in fr.touched[start:]:
             for name in self.spoil(scalar, fr.env):
                 value, end = fr.env[name], after.get(name)
@@ -963,7 +944,7 @@ class Flow(Calls):
         node: ast.Call | None = None,
     ) -> V:
         """Result of calling a function of the tree."""
-        full_name = f"{function.module.name}.{function.qualname}"
+        full_name = function.fullname
         why = f"call {function.qualname}()"
         self.function_kind(function)
         depth = fr.depth if fr is not None else 0
