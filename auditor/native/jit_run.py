@@ -162,7 +162,7 @@ class JitProgram(ExactProgram):
         fr: Frame | None,
         node: ast.Call | None = None,
     ) -> V:
-        full = f"{function.module.name}.{function.qualname}"
+        full = function.fullname
         if full == self.loader.load and fr is not None:
             self._note(args, kwargs, fr, node)
             return V(unknown("a compiled module"))
@@ -189,7 +189,7 @@ class JitProgram(ExactProgram):
     ) -> V:
         function = func.one
         if isinstance(function, Function):
-            if f"{function.module.name}.{function.qualname}" == self.loader.load:
+            if function.fullname == self.loader.load:
                 self._note(args, kwargs, fr, node)
                 return V(unknown("a compiled module"))
         return super().loose_call(func, args, kwargs, open_, fr, node)

@@ -91,7 +91,7 @@ class RegistryProgram(ExactProgram):
         fr: Frame | None,
         node: ast.Call | None = None,
     ) -> V:
-        full = f"{function.module.name}.{function.qualname}"
+        full = function.fullname
         if full == self.registry.register and (args or kwargs):
             record = args[0] if args else next(iter(kwargs.values()))
             may, must = (fr.may, fr.must) if fr is not None else (self.full, self.full)

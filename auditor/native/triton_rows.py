@@ -238,7 +238,7 @@ class _Maker:
         return Source(function, kernel.path, names, language or "tl")
 
     def _known(self, function: Any) -> Kernel | None:
-        return self.kernels.get(f"{function.module.name}.{function.qualname}")
+        return self.kernels.get(function.fullname)
 
     def _function(self, kernel: Kernel) -> ast.FunctionDef | None:
         held = self._trees.get(kernel.path)

@@ -116,7 +116,7 @@ class Decisions(State):
         self, function: Function, args: list[V], kwargs: dict[str, V], fr: Frame, node: ast.Call | None
     ) -> V | None:
         """What a function of the profile does and returns, or None for any other function."""
-        kind = self._kinds.get(f"{function.module.name}.{function.qualname}")
+        kind = self._kinds.get(function.fullname)
         if kind is None:
             return None
         names = self._parameters(function)
@@ -230,7 +230,7 @@ class Decisions(State):
         function = func.one
         if not isinstance(function, Function):
             return False
-        if self._kinds.get(f"{function.module.name}.{function.qualname}") != "setters":
+        if self._kinds.get(function.fullname) != "setters":
             return False
         self.special(function, args, kwargs, fr, node)
         for value in open_:
@@ -397,7 +397,7 @@ class Decisions(State):
                 target = self.ev(deco.func, scope).one
                 if not isinstance(target, Function):
                     continue
-                group = self._registrars.get(f"{target.module.name}.{target.qualname}")
+                group = self._registrars.get(target.fullname)
                 if group is None:
                     continue
                 fits = self._fits(deco, group, name, scope)

@@ -299,7 +299,7 @@ class Program(Flow):
             value = module.globals[target.id]
             self.boundary(module, target.id, value)
             if isinstance(value.one, Function):
-                known = self.learned.get(f"{value.one.module.name}.{value.one.qualname}")
+                known = self.learned.get(value.one.fullname)
                 if known is not None:
                     self.learn(
                         f"{module.name}.{target.id}", module, target.id, node.lineno, "function", known.value
@@ -929,7 +929,7 @@ class Program(Flow):
         not."""
         if len(function.segment.text) > SHORT:
             return
-        name = f"{function.module.name}.{function.qualname}"
+        name = function.fullname
         if name not in self._checks and not self._excluded(function.module.path):
             self._checks.add(name)
             called = function.owner.name if function.owner is not None else function.name
@@ -979,12 +979,12 @@ class Program(Flow):
                     [self._entry(function, node, None).env[fr.this]] if args and fr.this else [],
                     {},
                     1,
-                    f"{function.module.name}.{function.qualname}",
+                    function.fullname,
                 )
                 if called is not None and called.roots:
                     value = called
             self.learn(
-                f"{function.module.name}.{function.qualname}",
+                function.fullname,
                 function.module,
                 function.qualname,
                 node.lineno,

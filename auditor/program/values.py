@@ -149,8 +149,12 @@ class Function:
         self.kind: str | None = None  # function | property | classmethod | staticmethod (lazily)
         self.flags: set[str] = set()
 
+    @property
+    def fullname(self) -> str:
+        return f"{self.module.name}.{self.qualname}"
+
     def __repr__(self) -> str:
-        return f"Function({self.module.name}.{self.qualname})"
+        return f"Function({self.fullname})"
 
 
 class Bound:
