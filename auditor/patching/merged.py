@@ -10,15 +10,13 @@ import hashlib
 from collections.abc import Collection
 from functools import lru_cache
 
-import msgspec
-
 from auditor.errors import UserError
 from auditor.patching.line import Line, relevant
 from auditor.patching.model import ChangeSet, Outcome
 from auditor.patching.outcomes import tool_digest
 from auditor.patching.porthistory import History, Landing
 from auditor.trees.base import SourceTree
-from auditor.trees.cache import cached_bytes, store_bytes
+from auditor.trees.cache import remembered
 from auditor.trees.git import GitRepo
 from auditor.trees.versions import main_line
 
@@ -101,18 +99,12 @@ def _landing(changes: ChangeSet, also: tuple[str, ...], repo: GitRepo, tip: str)
     for change in changes.changes:
         digest.update(repr((change.old_path, change.new_path, change.old_blob, change.hunks)).encode())
     key = digest.hexdigest()
-    kept = cached_bytes(_KIND, key)
-    if kept is not None:
-        try:
-            return msgspec.msgpack.decode(kept, type=Landing | None)
-        except msgspec.DecodeError:
-            pass
-    found = None
-    base = _base(changes, repo, tip)
-    if base:
-        found = History(repo, base, tip).landing(changes, also)
-    store_bytes(_KIND, key, msgspec.msgpack.encode(found))
-    return found
+
+    def find() -> Landing | None:
+        base = _base(changes, repo, tip)
+        return History(repo, base, tip).landing(changes, also) if base else None
+
+    return remembered(_KIND, key, Landing | None, find)
 
 
 def _base(changes: ChangeSet, repo: GitRepo, tip: str) -> str:

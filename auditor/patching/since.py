@@ -24,7 +24,7 @@ from auditor.patching.remade import Names
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 from auditor.trees.between import LogEntry, log_entry
-from auditor.trees.cache import cached_bytes, store_bytes
+from auditor.trees.cache import remembered
 from auditor.trees.git import GitRepo
 from auditor.trees.overlay import OverlayTree
 from auditor.trees.versions import first_release, main_line, release_by_bump
@@ -151,21 +151,18 @@ def _kept(asked: _Asked, words: list[str]) -> Since | None:
     at = tree.info().content_id if tree.info().commit != tip else ""
     text = repr((tool_digest(), tip, at, asked.paths, asked.version_files, words))
     key = hashlib.sha256(text.encode("utf-8", "surrogatepass") + refs).hexdigest()
-    kept = cached_bytes(_KIND, key)
-    if kept is not None:
+
+    def find() -> Since | None:
         try:
-            return msgspec.msgpack.decode(kept, type=Since | None)
-        except msgspec.DecodeError:
-            pass
-    try:
-        found = _find(asked, tip)
-        if found is not None and not found.release:
-            bumped = release_by_bump(repo, main_line(repo) or tip, found.oid, asked.version_files)
-            found = msgspec.structs.replace(found, release=bumped, why="" if bumped else found.why)
-    except (KeyError, UserError):
-        found = None  # a clone that lacks objects tells nothing
-    store_bytes(_KIND, key, msgspec.msgpack.encode(found))
-    return found
+            found = _find(asked, tip)
+            if found is not None and not found.release:
+                bumped = release_by_bump(repo, main_line(repo) or tip, found.oid, asked.version_files)
+                found = msgspec.structs.replace(found, release=bumped, why="" if bumped else found.why)
+        except (KeyError, UserError):
+            return None  # a clone that lacks objects tells nothing
+        return found
+
+    return remembered(_KIND, key, Since | None, find)
 
 
 def tip_of(tree: SourceTree, repo: GitRepo) -> str:

@@ -12,8 +12,6 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import msgspec
-
 from auditor.patching.delta import ranges_of
 from auditor.patching.plan import Plan
 from auditor.patching.symbols import (
@@ -29,7 +27,7 @@ from auditor.patching.symbols import (
     unresolved,
     users_of,
 )
-from auditor.trees.cache import cached_bytes, store_bytes
+from auditor.trees.cache import remembered
 from auditor.trees.names import blob_id
 
 Level = Literal["bytes", "compiles", "names", "symbols", "audit", "kernels"]
@@ -40,7 +38,7 @@ _MARKER = re.compile(rb"(?m)^(?:<{7}|>{7})(?: |\r?$)")
 class Check:
     """One level. ``facts`` are single lines; ``failed`` and ``not run`` always say why."""
 
-    level: str
+    level: Level
     status: Literal["ok", "failed", "not run"]
     proved: str
     facts: tuple[str, ...] = ()
@@ -110,24 +108,20 @@ def _kept(plan: Plan) -> Checks:
     words = [tool_digest(), plan.tree.info().content_id, repr(after)]
     words += [f"{entry.sha256} {entry.resolved.after if entry.resolved else ''}" for entry in plan.entries]
     key = hashlib.sha256("\n".join(words).encode()).hexdigest()
-    stored = cached_bytes("patch-checks", key)
-    if stored is not None:
-        try:
-            return msgspec.json.decode(stored, type=Checks)
-        except msgspec.DecodeError:
-            pass
-    was = gc.isenabled()
-    gc.disable()  # tables of scopes are many small objects without cycles
-    try:
-        found = _static(plan)
-    finally:
-        if was:
-            gc.enable()
-    store_bytes("patch-checks", key, msgspec.json.encode(found))
-    return found
+    return remembered("patch-checks", key, Checks, lambda: _static(plan))
 
 
 def _static(plan: Plan) -> Checks:
+    was = gc.isenabled()
+    gc.disable()  # tables of scopes are many small objects without cycles
+    try:
+        return _static_checks(plan)
+    finally:
+        if was:
+            gc.enable()
+
+
+def _static_checks(plan: Plan) -> Checks:
     base = plan.tree.blobs()
     files = plan.files
     before = {path: plan.tree.read(path) for path in files if path in base}

@@ -10,8 +10,12 @@ import os
 import re
 import sys
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 VARIABLE = "SGLANG_AUDITOR_CACHE_DIR"
 _MAGIC = b"SAC1"
@@ -94,6 +98,26 @@ def store_bytes(kind: str, key: str, data: bytes) -> bool:
     except OSError:
         return False
     return True
+
+
+def remembered(kind: str, key: str, type_: Any, make: Callable[[], T]) -> T:
+    """What ``make`` gave before under this key, else what it gives now; ``type_`` is that to msgspec.
+
+    What has no encoding (a name that is not UTF-8) is made each time.
+    """
+    import msgspec
+
+    kept = cached_bytes(kind, key)
+    if kept is not None:
+        try:
+            before: T = msgspec.msgpack.decode(kept, type=type_)
+            return before
+        except msgspec.DecodeError:
+            pass
+    made = make()
+    with suppress(UnicodeEncodeError):
+        store_bytes(kind, key, msgspec.msgpack.encode(made))
+    return made
 
 
 def cache_usage() -> dict[str, tuple[int, int]]:

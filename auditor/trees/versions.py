@@ -7,10 +7,8 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-import msgspec
-
 from auditor.trees.between import LogEntry
-from auditor.trees.cache import cached_bytes, store_bytes
+from auditor.trees.cache import remembered
 from auditor.trees.git import GitRepo
 
 _TAG = re.compile(r"v?(\d+(?:\.\d+)+(?:\.?post\d+)?)")
@@ -36,12 +34,10 @@ def steps(repo: GitRepo, tip: str, paths: Iterable[str]) -> list[Step]:
     if not wanted:
         return []
     key = hashlib.sha256("\0".join([tip, *wanted]).encode("utf-8", "surrogatepass")).hexdigest()
-    kept = cached_bytes(_KIND, key)
-    if kept is not None:
-        try:
-            return msgspec.msgpack.decode(kept, type=list[Step])
-        except msgspec.DecodeError:
-            pass
+    return remembered(_KIND, key, list[Step], lambda: _steps(repo, tip, wanted))
+
+
+def _steps(repo: GitRepo, tip: str, wanted: list[str]) -> list[Step]:
     raw = repo.output(
         *("log", "--first-parent", "-m", "--reverse", "--raw", "--no-abbrev", "--no-renames", "-z"),
         *("--no-show-signature", "--no-ext-diff", "--format=%x1e%H%x1f%cs%x1f%s%x1e", tip, "--"),
@@ -53,10 +49,6 @@ def steps(repo: GitRepo, tip: str, paths: Iterable[str]) -> list[Step]:
         changes = _raw(body, wanted)
         if changes:
             found.append(Step(_entry(head), changes))
-    try:
-        store_bytes(_KIND, key, msgspec.msgpack.encode(found))
-    except UnicodeEncodeError:
-        pass
     return found
 
 
@@ -143,19 +135,16 @@ def release_by_bump(repo: GitRepo, tip: str, commit: str, files: Iterable[str]) 
 def _bumps(repo: GitRepo, tip: str, files: list[str]) -> list[tuple[str, str]]:
     """(commit, version) of the commits that set another version, oldest first."""
     key = hashlib.sha256("\0".join(["bumps", tip, *files]).encode("utf-8", "surrogatepass")).hexdigest()
-    kept = cached_bytes(_KIND, key)
-    if kept is not None:
-        try:
-            return msgspec.msgpack.decode(kept, type=list[tuple[str, str]])
-        except msgspec.DecodeError:
-            pass
+    return remembered(_KIND, key, list[tuple[str, str]], lambda: _find_bumps(repo, tip, files))
+
+
+def _find_bumps(repo: GitRepo, tip: str, files: list[str]) -> list[tuple[str, str]]:
     out: list[tuple[str, str]] = []
     for step in steps(repo, tip, files):
         for before, after in step.changes.values():
             was, now = (_version(repo, blob) if blob else "" for blob in (before, after))
             if was and now and was != now and (not out or out[-1][1] != now):
                 out.append((step.entry.oid, now))
-    store_bytes(_KIND, key, msgspec.msgpack.encode(out))
     return out
 
 
