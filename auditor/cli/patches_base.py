@@ -11,7 +11,6 @@ from auditor.cli.command import Option
 
 if TYPE_CHECKING:
     from auditor.patching.incoming_names import Layout
-    from auditor.patching.patchset import Patchset
     from auditor.profile import Profile
 
 BASE = "the tree (without it, patches are taken as they are written)"
@@ -49,13 +48,3 @@ def layout_of(profile: Profile) -> Layout:
     from auditor.patching.incoming_names import Layout
 
     return Layout(tuple(root for root in profile.roots.repository if root), profile.package)
-
-
-def project_of(patchset: Patchset) -> tuple[str, Profile]:
-    """The first upstream of a patchset that has a profile, and that."""
-    from auditor.cli.patches_target import profile_of
-    from auditor.profile import profile_names
-
-    known = profile_names()
-    name = next((each for each in patchset.file.upstreams if each in known), known[0])
-    return name, profile_of(name)

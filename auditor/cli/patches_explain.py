@@ -14,6 +14,7 @@ from auditor.cli.patches_target import (
     clones,
     from_option,
     judge_for,
+    onto_option,
     output_options,
     shown_tree,
     sources_for,
@@ -41,7 +42,7 @@ _SHOWN = 12
 )
 @click.argument("patchset")
 @click.argument("patch")
-@click.option("--onto", cls=Option, metavar="REV", help="A commit, release or wheel; nothing is checked out.")
+@onto_option
 @click.option(
     "--releases",
     cls=Option,

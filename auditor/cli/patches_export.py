@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from auditor.cli.command import VerbCommand
-from auditor.cli.patches_base import FOLDER, base_options, layout_of, project_of
+from auditor.cli.patches_base import FOLDER, base_options, layout_of
 from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
 
@@ -62,12 +62,11 @@ def export(
     (exit 3).
     """
     from auditor.cli.output import write_bytes
+    from auditor.cli.patches_target import the_patchset
     from auditor.patching import export as library
     from auditor.patching.export_write import matches_folder, write_export
-    from auditor.patching.patchset import load_patchset
 
-    found = load_patchset(patchset, Path(folder) if folder else None)
-    _, profile = project_of(found)
+    found, profile = the_patchset(patchset, folder)
     layout = layout_of(profile)
     results = None
     changes: tuple[FileChange, ...] = ()

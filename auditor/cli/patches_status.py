@@ -12,6 +12,7 @@ from auditor.cli.patches_base import FOLDER
 from auditor.cli.patches_target import (
     base_tree,
     from_option,
+    onto_option,
     output_options,
     shown_tree,
     sources_for,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     ),
 )
 @click.argument("patchset")
-@click.option("--onto", cls=Option, metavar="REV", help="A commit, release or wheel; nothing is checked out.")
+@onto_option
 @click.option("--matrix", cls=Option, metavar="REV,REV,…", help="A table for many of them.")
 @from_option
 @FOLDER

@@ -113,10 +113,10 @@ def the_patchset(name: str, folder: str | None = None) -> tuple[Patchset, Profil
 
 def profile_of(name: str) -> Profile:
     """The profile of a project, from the memo where it was read before. ``UserError`` for an unknown one."""
-    from auditor.cli.source import _Memo
+    from auditor.cli.source import Memo
     from auditor.profile import load_profile
 
-    return load_profile(name, memo=_Memo())
+    return load_profile(name, memo=Memo())
 
 
 def the_target(to: str | None, installed: str | None, profile: Profile) -> Target:
@@ -206,6 +206,13 @@ def _releases(profile: Profile) -> list[SourceTree]:
     return _stored[profile.name]
 
 
+def onto_option(function: _Command) -> _Command:
+    """``--onto`` of the verbs that only tell."""
+    return click.option(
+        "--onto", cls=Option, metavar="REV", help="A commit, release or wheel; nothing is checked out."
+    )(function)
+
+
 def from_option(function: _Command) -> _Command:
     """``--from``."""
     return click.option(
@@ -230,9 +237,3 @@ def shown_tree(tree: SourceTree) -> str:
     info = tree.info()
     words = {"release": "wheel", "commit": info.date or "commit"}
     return f"{info.label} ({words.get(info.kind, info.kind)})"
-
-
-def below_here(path: Path) -> str:
-    """A path as a person would type it here."""
-    relative = os.path.relpath(path)
-    return str(path) if relative.startswith("../../..") else relative

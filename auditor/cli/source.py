@@ -23,7 +23,7 @@ def opened(request: Request) -> Iterator[SourceTree]:
     from auditor.profile import load_profile
     from auditor.trees.open import TreeSpec, open_tree
 
-    profile = load_profile(request.project, memo=_Memo() if request.use_cache else None)
+    profile = load_profile(request.project, memo=Memo() if request.use_cache else None)
     spec = TreeSpec(
         path=request.path,
         commit=request.commit,
@@ -119,7 +119,7 @@ def _key(key: bytes) -> str:
     return hashlib.sha256(key).hexdigest()
 
 
-class _Memo(MutableMapping[bytes, bytes]):
+class Memo(MutableMapping[bytes, bytes]):
     """The cache folder as the mapping that decoders of settled files take."""
 
     def __getitem__(self, key: bytes) -> bytes:

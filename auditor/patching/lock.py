@@ -142,17 +142,13 @@ def _dependencies(tree: SourceTree, profile: Profile) -> dict[str, str]:
 
 
 def _patches(plan: Plan) -> list[LockedPatch]:
-    now: dict[str, str] = dict(plan.tree.blobs())
     out = []
-    for entry in plan.entries:
+    for entry, steps in plan.steps():
         files = []
-        for path, data in sorted(entry.outcome.files.items()):
-            after = "" if data is None else blob_id(data)
-            before = now.get(path, "")
+        for path, before, after in steps:
             mode = entry.outcome.modes.get(path, "")
             if before != after or mode:
                 files.append(LockedFile(path, before, after, mode))
-            now[path] = after
         reference = None
         if entry.resolved is not None:
             reference = LockedReference(entry.resolved.before, entry.resolved.after, entry.resolved.pr)

@@ -6,6 +6,7 @@ again), and only ``patching.write`` puts that on a disk.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -98,6 +99,19 @@ class HunkResult:
     line: int = 0  # where it stands in the result (from 1), 0 unknown
     symbol: str = ""  # qualified name of what encloses it
     note: str = ""  # one line for a person
+
+
+def status_of(words: Collection[str]) -> Status:
+    """The status of a patch from those of its hunks; upstream where it has none."""
+    if "conflict" in words:
+        return "conflict"
+    if all(word == "upstream" for word in words):
+        return "upstream"
+    if "look" in words:
+        return "look"
+    if "upstream" in words or "partly" in words:
+        return "partly"
+    return "moved" if "moved" in words else "clean"
 
 
 @dataclass(frozen=True)

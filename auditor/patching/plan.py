@@ -7,7 +7,7 @@ plan, not an exception; patches that stand on it are not tried, and everything t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -24,6 +24,7 @@ from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 from auditor.trees.git import GitRepo, MissingObject
 from auditor.trees.modes import is_executable
+from auditor.trees.names import blob_id
 from auditor.trees.overlay import OverlayTree
 
 #: Outcomes with which a patchset goes on, and counts as carried.
@@ -74,6 +75,17 @@ class Plan:
         if not self.files:
             return self.tree
         return OverlayTree(self.tree, self.files, label=f"{self.tree.info().label} with {self.patchset.name}")
+
+    def steps(self) -> Iterator[tuple[Planned, list[tuple[str, str, str]]]]:
+        """Each patch, with (path, blob id before it, after it) of its files by path; "" for no file."""
+        now = dict(self.tree.blobs())
+        for entry in self.entries:
+            files = []
+            for path, data in sorted(entry.outcome.files.items()):
+                after = "" if data is None else blob_id(data)
+                files.append((path, now.get(path, ""), after))
+                now[path] = after
+            yield entry, files
 
     def counts(self) -> dict[str, int]:
         """Status -> number of patches, in the order in which they first come."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from auditor.patching.linediff import split_lines
-from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status
+from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status, status_of
 from auditor.patching.moved import finder_of
 from auditor.patching.portfile import merge_file
 from auditor.patching.porthistory import History
@@ -80,19 +80,7 @@ def merged_before(outcome: Outcome, change_set: ChangeSet, history: History) -> 
 def _outcome(parts: list[FilePort], tree: SourceTree) -> Outcome:
     hunks = tuple(hunk for part in parts for hunk in part.hunks)
     words = {hunk.status for hunk in hunks}
-    status: Status
-    if "conflict" in words:
-        status = "conflict"
-    elif words <= {"upstream"}:
-        status = "upstream"
-    elif "look" in words:
-        status = "look"
-    elif words & {"upstream", "partly"}:
-        status = "partly"
-    elif "moved" in words:
-        status = "moved"
-    else:
-        status = "clean"
+    status = status_of(words)
     if status in ("conflict", "upstream"):
         return Outcome(status, hunks)
     files: dict[str, bytes | None] = {}

@@ -19,14 +19,13 @@ from auditor.patching.header import from_fields
 from auditor.patching.lock import NAME as LOCK
 from auditor.patching.lock import encode as encode_lock
 from auditor.patching.lock import lock_of
-from auditor.patching.model import FileChange
+from auditor.patching.model import ChangeSet, FileChange
 from auditor.patching.patchset import Patch, Patchset, read_patch
 from auditor.patching.plan import Given, Judge, Plan, Planned, Sources, plan
 from auditor.patching.reanchored import reanchored
 from auditor.patching.remade import Names, remade, taken_back
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
-from auditor.trees.names import blob_id
 from auditor.trees.overlay import OverlayTree
 
 #: What the rebase did and how it is known, beside the lock.
@@ -241,8 +240,8 @@ def _comes_to(planned: Plan, entry: Planned, raw: bytes, now: SourceTree) -> boo
     return done.status in ("clean", "partly") and done.files == entry.outcome.files
 
 
-def _read_back(patchset: Patchset, patch: Patch, raw: bytes):  # type: ignore[no-untyped-def]
-    changes = read_patch(patchset, patch.name, patch.place, raw).changes
+def _read_back(patchset: Patchset, patch: Patch, raw: bytes) -> ChangeSet:
+    changes = replace_raw(patchset, patch, raw).changes
     assert changes is not None
     return changes
 
@@ -281,15 +280,9 @@ def _record(
     retire: Collection[str],
 ) -> Record:
     info = planned.tree.info()
-    now: dict[str, str] = dict(planned.tree.blobs())
     patches = []
-    for entry in planned.entries:
-        resolved = []
-        for path, data in sorted(entry.outcome.files.items()):
-            after = "" if data is None else blob_id(data)
-            if entry.name in given:
-                resolved.append(KeptFile(path, now.get(path, ""), after))
-            now[path] = after
+    for entry, files in planned.steps():
+        resolved = [KeptFile(*file) for file in files] if entry.name in given else []
         raw = raws.get(entry.name)
         after_hash = hashlib.sha256(raw).hexdigest() if raw is not None else entry.sha256
         patches.append(

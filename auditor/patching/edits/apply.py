@@ -12,7 +12,7 @@ from auditor.patching.edits.anchors import Place, Tree, elsewhere, resolve, reso
 from auditor.patching.edits.expand import expanded
 from auditor.patching.edits.miss import Miss, NotHere
 from auditor.patching.edits.source import Splice, read_source, splice
-from auditor.patching.model import HunkResult, Outcome, Status
+from auditor.patching.model import HunkResult, Outcome, Status, status_of
 from auditor.patching.portcheck import compiles
 from auditor.patching.symbols import Import, module_of, read_module, table_of, undefined, unresolved
 from auditor.profile import Profile
@@ -187,20 +187,10 @@ def apply(
     if len(edits) > 1 and work.touched and all(r.status != "conflict" for r in work.results):
         _check_done(work, edits, only)
     words = {result.status for result in work.results if result.proof != _IMPORTED} or {"upstream"}
-    status: Status
     if words == {"skipped"}:
         return Outcome("skipped", tuple(work.results), note="an installed copy has none of its files")
     words.discard("skipped")
-    if "conflict" in words:
-        status = "conflict"
-    elif words <= {"upstream"}:
-        status = "upstream"
-    elif "look" in words:
-        status = "look"
-    elif "upstream" in words:
-        status = "partly"
-    else:
-        status = "moved" if "moved" in words else "clean"
+    status = status_of(words)
     if status in ("conflict", "upstream"):
         return Outcome(status, tuple(work.results))
     kept = {path: work.tree.files[path] for path in sorted(work.touched) if _differs(work, tree, path)}

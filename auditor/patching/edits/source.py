@@ -178,16 +178,6 @@ class PySource(Lines):
         scopes: list[ast.AST] = [node for node in nodes if isinstance(node, _SCOPES)]
         return scopes or nodes
 
-    def symbol_of(self, node: ast.AST) -> str:
-        """The qualified name of the function or class around a node."""
-        names: list[str] = []
-        at: ast.AST | None = node
-        while at is not None:
-            if isinstance(at, _SCOPES):
-                names.append(at.name)
-            at = self.parents.get(at)
-        return ".".join(reversed(names))
-
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
