@@ -86,7 +86,7 @@ _TEMPLATES = {
         schema: "(Tensor x) -> Tensor"
         implementation: |
           def _name(x: torch.Tensor) -> torch.Tensor:
-              raise NotImplementedError
+              return other(x)
         fake: |
           def _name_fake(x: torch.Tensor) -> torch.Tensor:
               return torch.empty_like(x)
