@@ -16,8 +16,9 @@ from auditor.native.reach import Caller, Context, Reach
 from auditor.native.reach_points import Points
 from auditor.native.reach_ways import free
 from auditor.profile import Profile
+from auditor.program.classes import functions_of
 from auditor.program.program import Program
-from auditor.program.source import Irregular, Segment
+from auditor.program.source import Segment
 from auditor.program.values import ClassRef, Function, Unknown, V
 
 _GIVES = (ast.Assign, ast.AnnAssign, ast.Return, ast.IfExp, ast.keyword, ast.BoolOp)
@@ -83,6 +84,10 @@ class Choices:
     def _find(self, name: str) -> int:
         program, mask = self.program, 0
         quoted = tuple(f"{q}{name}{q}" for q in "\"'")
+
+        def holds(segment: Segment) -> bool:
+            return not segment.text or any(q in segment.text for q in quoted)
+
         functions: list[Function] = []
         for path in self.paths:
             data = program._peek(path)
@@ -91,7 +96,7 @@ class Choices:
                 module = program.module(program.paths[path])
                 if module is not None:
                     program.execute(module)
-                    functions += _functions(module, quoted)
+                    functions += [f for f in functions_of(module, holds) if holds(f.segment)]
         functions = [f for f in functions if self._gives(f, repr(name))]
         # those that need no look at their callers come first
         for function in sorted(functions, key=lambda f: f.owner is None or self.points.depends(f)):
@@ -157,27 +162,6 @@ def _argument_files(program: Program, profile: Profile) -> Iterator[str]:
             yield program.names[symbol.module]
         for folder in symbol.folders:
             yield from (path for path in program.paths if path.startswith(prefix + folder))
-
-
-def _functions(module: Any, quoted: tuple[str, ...]) -> Iterator[Function]:
-    def holds(segment: Segment) -> bool:
-        return not segment.text or any(q in segment.text for q in quoted)
-
-    for segment in module.segments:
-        if segment.kind == "other" or not holds(segment):
-            continue
-        if segment.kind == "def":
-            yield Function(module, segment.name, segment.name, segment, None, None)
-            continue
-        value = module.globals.get(segment.name)
-        if value is not None and isinstance(value.one, ClassRef):
-            try:
-                value.one.info.load()
-            except Irregular:
-                continue
-            for function in value.one.info.functions.values():
-                if holds(function.segment):
-                    yield function
 
 
 __all__ = ["Choices"]

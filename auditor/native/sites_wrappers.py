@@ -14,9 +14,9 @@ import msgspec
 
 from auditor.native.reach_points import Mention, Points, key_of
 from auditor.profile import Profile
+from auditor.program.classes import functions_of
 from auditor.program.program import Program
-from auditor.program.source import Irregular
-from auditor.program.values import ClassRef, Function
+from auditor.program.values import Function
 from auditor.program.watch import Watched
 from auditor.program.words import Words
 from auditor.trees.base import SourceTree
@@ -150,19 +150,7 @@ def _functions(program: Program, pattern: Words) -> Iterable[Function]:
         if module is None or program._excluded(module.path):
             continue
         program.execute(module)
-        for segment in module.segments:
-            if segment.kind == "other" or not pattern.search(segment.text):
-                continue
-            if segment.kind == "def":
-                yield Function(module, segment.name, segment.name, segment, None, None)
-                continue
-            value = module.globals.get(segment.name)
-            if value is not None and isinstance(value.one, ClassRef):
-                try:
-                    value.one.info.load()
-                except Irregular:
-                    continue
-                yield from value.one.info.functions.values()
+        yield from functions_of(module, lambda segment: pattern.search(segment.text))
 
 
 def wrapper_files(tree: SourceTree, packages: Iterable[str]) -> tuple[str, dict[str, bytes]]:

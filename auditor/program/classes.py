@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from auditor.program import source
 from auditor.program.nodes import walk
-from auditor.program.values import Function, V
+from auditor.program.values import ClassRef, Function, V
 
 _GLOBAL = re.compile(r"\n[ \t]+global[ \t]+([\w, \t]+)")
 _FIELD_BASES = ("NamedTuple", "Struct", "BaseModel", "TypedDict")
@@ -280,3 +281,21 @@ class ClassInfo:
                     continue
                 out[name] = (name, node, info)
         return list(out.values())
+
+
+def functions_of(module: Module, wanted: Callable[[source.Segment], Any]) -> Iterator[Function]:
+    """The functions and the methods of classes in the wanted parts of a module that has been executed. Inner
+    classes, and classes that cannot be read, are left out."""
+    for segment in module.segments:
+        if segment.kind == "other" or not wanted(segment):
+            continue
+        if segment.kind == "def":
+            yield Function(module, segment.name, segment.name, segment, None, None)
+            continue
+        value = module.globals.get(segment.name)
+        if value is not None and isinstance(value.one, ClassRef):
+            try:
+                value.one.info.load()
+            except source.Irregular:
+                continue
+            yield from value.one.info.functions.values()
