@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
+from typing import Any
 
 from auditor import __version__
 from auditor.errors import UserError
@@ -97,7 +98,7 @@ def gate_changes(old: Report, new: Report) -> tuple[list[Change], dict[str, int]
     return changes, {"gates": len(new.gates), "same": same, "undecided in both": undecided}
 
 
-def _of_gate(kind: str, gate: Gate, **facts: dict[str, str]) -> Change:
+def _of_gate(kind: str, gate: Gate, **facts: Any) -> Change:
     return Change(
         kind=kind,
         what=gate.predicate,
@@ -106,7 +107,7 @@ def _of_gate(kind: str, gate: Gate, **facts: dict[str, str]) -> Change:
         symbol=gate.symbol,
         gate=gate.id,
         area=gate.area,
-        **facts,  # type: ignore[arg-type]
+        **facts,
     )
 
 
@@ -122,20 +123,15 @@ def _changed(a: Gate, b: Gate, targets: tuple[str, ...]) -> Change | None:
         kind = "moved"
     else:
         return None
-    return Change(
-        kind=kind,
-        what=b.predicate,
-        path=b.path,
-        line=b.line,
-        symbol=b.symbol,
-        gate=b.id,
+    return _of_gate(
+        kind,
+        b,
         old_gate=a.id if a.id != b.id else "",
         old_path=a.path if a.path != b.path else "",
         old_line=a.line if a.path != b.path else 0,
         old_what=a.predicate if other_words else "",
         before={target: outcome(a, target) for target in differing},
         after={target: outcome(b, target) for target in differing},
-        area=b.area,
     )
 
 
