@@ -25,6 +25,17 @@ class Registration(NamedTuple):
     line: int
 
 
+class _Block(NamedTuple):
+    """One block: the name of the library in it, what its registrations have in common, and what was found."""
+
+    handle: str
+    namespace: str
+    key: str
+    first: int  # its line in the file
+    ops: list[Registration]
+    faults: list[tuple[int, str]]
+
+
 class Registrations(NamedTuple):
     """What one file registers, and what could not be read."""
 
@@ -53,8 +64,8 @@ def registrations(prepared: str, extension: str = "") -> Registrations:
             faults.append((line, f"the {MARK} block has no end"))
             end = len(code)
         first = code.count("\n", 0, match.end() - 1) + 1
-        block = parse_block(prepared[match.end() - 1 : end + 1])
-        _collect(block, words[-1], namespace, key, first, ops, faults)
+        block = _Block(words[-1], namespace, key, first, ops, faults)
+        _collect(parse_block(prepared[match.end() - 1 : end + 1]), block)
     return Registrations(tuple(ops), tuple(faults))
 
 
@@ -67,51 +78,39 @@ def _end(code: str, at: int) -> int:
     return -1
 
 
-def _collect(
-    block: Any,
-    handle: str,
-    namespace: str,
-    block_key: str,
-    first: int,
-    ops: list[Registration],
-    faults: list[tuple[int, str]],
-) -> None:
-    stack = [block]
+def _collect(parsed: Any, block: _Block) -> None:
+    stack = [parsed]
     while stack:
         node = stack.pop()
         if node.type == "call_expression":
             function = node.child_by_field_name("function")
             if function is not None and function.type == "field_expression":
                 words = re.split(r"\s*(?:\.|->)\s*", text(function))
-                if len(words) == 2 and words[0] == handle and words[1] in ("def", "impl"):
-                    _take(node, words[1], namespace, block_key, first, ops, faults)
+                if len(words) == 2 and words[0] == block.handle and words[1] in ("def", "impl"):
+                    _take(node, words[1], block)
                     continue
-        if node.type == "ERROR" and re.search(rf"\b{re.escape(handle)}\s*\.\s*(def|impl)\b", text(node)):
-            faults.append((first + node.start_point[0], "registrations that the grammar cannot read"))
+        if node.type == "ERROR" and re.search(
+            rf"\b{re.escape(block.handle)}\s*\.\s*(def|impl)\b", text(node)
+        ):
+            block.faults.append(
+                (block.first + node.start_point[0], "registrations that the grammar cannot read")
+            )
         stack.extend(reversed(node.children))
 
 
-def _take(
-    node: Any,
-    verb: str,
-    namespace: str,
-    block_key: str,
-    first: int,
-    ops: list[Registration],
-    faults: list[tuple[int, str]],
-) -> None:
-    line = first + node.start_point[0]
+def _take(node: Any, verb: str, block: _Block) -> None:
+    line = block.first + node.start_point[0]
     arguments = node.child_by_field_name("arguments")
     args = named(arguments) if arguments is not None else []
     schema = _schema(args[0]) if args else None
     if schema is None:
-        faults.append((line, f"{verb} of an operator whose name is not written out"))
+        block.faults.append((line, f"{verb} of an operator whose name is not written out"))
         return
     name, _, rest = schema.partition("(")
-    name = name.strip()
+    name, namespace = name.strip(), block.namespace
     if "::" in name:
         namespace, _, name = name.partition("::")
-    key, function = block_key, ""
+    key, function = block.key, ""
     for arg in args[1:]:
         shown = text(arg)
         if arg.type == "initializer_list" or "at::Tag" in shown:
@@ -126,7 +125,7 @@ def _take(
         function = _function(arg, shown)
     if function and not key:
         key = "CatchAll"
-    ops.append(
+    block.ops.append(
         Registration(
             namespace, name, " ".join(schema.split()) if rest else "", key if function else "", function, line
         )
