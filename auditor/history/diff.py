@@ -213,19 +213,19 @@ def kernel_changes(old: Availability, new: Availability, targets: tuple[str, ...
         row = now or was
         assert row is not None
         names = [t for t in targets if _cell(was, t).outcome != _cell(now, t).outcome]
-        moved = was is not None and now is not None and was.name != now.name
-        if not names and not moved:
+        moved = was if was is not None and was.name != row.name else None
+        if not names and moved is None:
             continue
-        assert was is not None or now is not None
+        elsewhere = moved is not None and moved.path != row.path
         out.append(
             Change(
                 kind="kernel" if names else "moved",
                 what=row.name,
                 path=row.path,
                 line=row.line,
-                old_what=was.name if moved and was is not None else "",
-                old_path=was.path if moved and was is not None and was.path != row.path else "",
-                old_line=was.line if moved and was is not None and was.path != row.path else 0,
+                old_what=moved.name if moved else "",
+                old_path=moved.path if moved and elsewhere else "",
+                old_line=moved.line if moved and elsewhere else 0,
                 before={t: _cell(was, t).outcome for t in names},
                 after={t: _cell(now, t).outcome for t in names},
                 why=_why(now, names),
