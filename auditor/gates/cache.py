@@ -272,6 +272,13 @@ def matching_paths(paths: Iterable[str], pattern: str) -> list[str]:
     return sorted(path for path in paths if fits(path))
 
 
+def paths_like(tree: SourceTree, pattern: str) -> list[str]:
+    """The paths of a tree that a regular expression fits whole, sorted: asked as a question where somebody
+    notes what is asked, so that a report does not hang on the other paths."""
+    ask = getattr(tree, "matching_paths", None)
+    return list(ask(pattern)) if ask is not None else matching_paths(tree.blobs(), pattern)
+
+
 def _inside(root: str, package: str) -> str:
     return f"{root}/{package}/" if root else f"{package}/"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from auditor.gates.cache import matching_paths
+from auditor.gates.cache import paths_like
 from auditor.gates.model import Gate
 from auditor.gates.path_model import Pin, Place
 from auditor.profile import Profile
@@ -67,10 +67,8 @@ def _metadata(tree: SourceTree, patterns: Iterable[str], root: str) -> Iterator[
         if base in paths:
             yield base
         elif any(c in pattern for c in "*?"):
-            # asked as a question, where somebody notes what is asked: other files of the tree do not matter
             wanted = "".join({"*": "[^/]*", "?": "[^/]"}.get(c) or re.escape(c) for c in base)
-            ask = getattr(tree, "matching_paths", None)
-            yield from ask(wanted) if ask is not None else matching_paths(paths, wanted)
+            yield from paths_like(tree, wanted)
 
 
 def header_requirements(text: str, path: str) -> list[Requirement]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
+from auditor.gates.cache import paths_like
 from auditor.native.reach_points import Mention, Points, key_of
 from auditor.profile import Profile
 from auditor.program.classes import functions_of
@@ -156,14 +157,8 @@ def _functions(program: Program, pattern: Words) -> Iterable[Function]:
 def wrapper_files(tree: SourceTree, packages: Iterable[str]) -> tuple[str, dict[str, bytes]]:
     """The source root and the Python files of the package of compiled kernels; ("", {}) where it is not in
     the tree."""
-    ask: Any = getattr(tree, "matching_paths", None)
     for package in packages:
-        pattern = rf"(?:[^/]+/)*{re.escape(package)}/(?:[^/]+/)*[^/]+\.py"
-        if ask is not None:
-            paths: list[str] = ask(pattern)
-        else:
-            fits = re.compile(pattern).fullmatch
-            paths = sorted(path for path in tree.blobs() if fits(path))
+        paths = paths_like(tree, rf"(?:[^/]+/)*{re.escape(package)}/(?:[^/]+/)*[^/]+\.py")
         tops = [p[: -len("/__init__.py")] for p in paths if p.endswith(f"{package}/__init__.py")]
         if not tops:
             continue

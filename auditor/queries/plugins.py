@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.arch.targets import load_targets
 from auditor.errors import UserError
+from auditor.gates.cache import paths_like
 from auditor.gates.model import Gate, Tri
 from auditor.profile import Profile
 from auditor.program.watch import Watched
@@ -111,10 +112,7 @@ class PluginContext:
     def matching_paths(self, pattern: str) -> list[str]:
         """Paths of the tree that a regular expression fits whole, sorted. Cheaper than going through
         ``tree.blobs()``, after which a report holds for trees with exactly the same paths only."""
-        ask = getattr(self.tree, "matching_paths", None)
-        if ask is not None:
-            return list(ask(pattern))
-        return sorted(path for path in self.tree.blobs() if re.fullmatch(pattern, path))
+        return paths_like(self.tree, pattern)
 
 
 def run_plugin(
