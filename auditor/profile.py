@@ -231,6 +231,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     native_source: str = ""  # folder of their source in a repository
     exclude: tuple[str, ...] = ()  # files in which no gate is reported
     areas: tuple[Area, ...] = ()
+    loggers: tuple[str, ...] = ()  # functions that only log, as they are called
     flags: tuple[Symbol, ...] = ()
     arguments: tuple[Symbol, ...] = ()
     models: Models | None = None

@@ -102,16 +102,16 @@ class Collector:
         }
         return Draft(facts, raw.canon, (node.lineno, node.col_offset), same_reason)
 
-    @staticmethod
-    def arms(raw: RawGate) -> tuple[Arm, ...]:
+    def arms(self, raw: RawGate) -> tuple[Arm, ...]:
         out = []
-        then = arm_module.arm("true", raw.body or [])
+        quiet = self.program.profile.loggers
+        then = arm_module.arm("true", raw.body or [], quiet)
         if then is not None:
             out.append(then)
         other = raw.orelse
         if not other and raw.rest and raw.body and arm_module.leaves(raw.body):
             other = raw.rest
-        rest = arm_module.arm("false", other or [])
+        rest = arm_module.arm("false", other or [], quiet)
         if rest is not None:
             out.append(rest)
         return tuple(out)

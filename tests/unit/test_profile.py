@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 import pytest
 
 from auditor.errors import UserError
+from auditor.gates.arms import effects
 from auditor.profile import Profile, compile_patterns, load_profile, profile_names, read_profile
 
 SMALL = """\
@@ -46,6 +48,13 @@ def test_the_shipped_profile(sglang: Profile) -> None:
     assert [flag.qualified for flag in sglang.flags] == ["sglang.srt.environ.Envs"]
     assert sglang.arguments[0].folders == ("sglang/srt/arg_groups/",)
     assert sglang.models is not None and sglang.models.folders == ("sglang/srt/models/",)
+
+
+def test_what_only_logs_is_no_effect_of_an_arm(sglang: Profile) -> None:
+    text = 'print("a")\nlogger.info("b")\nlog_info_on_rank0(logger, "c")\nswitch("d")\n'
+    body = ast.parse(text).body
+    assert [effect.what for effect in effects(body, sglang.loggers)] == ["switch('d')"]
+    assert [effect.what for effect in effects(body, ())] == ["log_info_on_rank0", "switch('d')"]
 
 
 @pytest.mark.parametrize(
