@@ -229,6 +229,7 @@ def kernel_changes(old: Availability, new: Availability, targets: tuple[str, ...
                 before={t: _cell(was, t).outcome for t in names},
                 after={t: _cell(now, t).outcome for t in names},
                 why=_why(now, names),
+                row=row.kind,
                 area=row.area,
             )
         )

@@ -24,7 +24,11 @@ def _trips(change: Change) -> bool:
         # what was open before and is decided now is news, but nobody relied on it
         return any(before != "unknown" for before, _ in pairs)
     if change.kind == "kernel":
-        return any(before == "runs" and after in _NO_KERNEL for before, after in pairs)
+        # an operator that is gone from its library was called, whatever was known of it
+        gone = change.row == "op" and any(
+            before == "unknown" and after == "absent" for before, after in pairs
+        )
+        return gone or any(before == "runs" and after in _NO_KERNEL for before, after in pairs)
     if change.kind in ("forced", "default"):
         return any(after in _WORSE for _, after in pairs)
     return False

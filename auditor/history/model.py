@@ -49,6 +49,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     why: str = ""
+    row: str = ""  # of a kernel: op | jit | registry | triton
     commits: tuple[Commit, ...] = ()  # those that touched the file, where known; one: it was this one
     area: str = ""
 

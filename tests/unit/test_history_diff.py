@@ -150,9 +150,9 @@ def test_the_guard_trips_where_a_target_goes_another_way() -> None:
 
 
 def test_the_guard_trips_on_kernels_that_were_lost_not_on_those_that_came() -> None:
-    before = kernels(a="runs", b="not-built", c="runs", d="unknown", f="runs")
+    before = kernels(a="runs", b="not-built", c="runs", d="unknown", f="runs", g="unknown")
     after = kernels(a="not-built", b="runs", d="raises", e="not-built", f="unknown")
     same = report(a=GATE)
     found = compare(same, same, kernels=(before, after))
-    assert [change.what for change in tripping(found)] == ["ns::a", "ns::c"]
-    assert {change.what for change in tripping(found, {"kernel"})} == {f"ns::{name}" for name in "abcdef"}
+    assert [change.what for change in tripping(found)] == ["ns::a", "ns::c", "ns::g"]
+    assert {change.what for change in tripping(found, {"kernel"})} == {f"ns::{name}" for name in "abcdefg"}
