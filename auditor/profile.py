@@ -217,7 +217,7 @@ class JitLoader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
-    """One audited project. All paths are below a source root (``sglang/srt/...``)."""
+    """One audited project. All paths are below a source root (``package/folder/...``)."""
 
     name: str
     title: str
@@ -253,7 +253,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
         return None
 
     def below_root(self, path: str) -> str:
-        """A tree path without its source root: ``python/sglang/a.py`` and ``sglang/a.py`` are the same."""
+        """A tree path without its source root: ``python/package/a.py`` and ``package/a.py`` are the same."""
         for root in self.roots.repository:
             if root and path.startswith(root + "/"):
                 return path[len(root) + 1 :]

@@ -28,7 +28,7 @@ class Effect(msgspec.Struct, frozen=True, omit_defaults=True):
     """One thing an arm does."""
 
     kind: str  # call | import | set | raise | return | assert | disable
-    what: str  # "flash_mla_sparse_fwd", "self.moe_runner_backend = 'marlin'"
+    what: str  # "module.function", "self.backend = 'name'"
     line: int
 
 
@@ -64,7 +64,7 @@ class Gate(msgspec.Struct, frozen=True):
     predicate: str  # canonical text of the condition
     truth: dict[str, Tri]
     reached: dict[str, Tri]
-    unknown_because: tuple[str, ...]  # "arg.moe_runner_backend", "dep.deep_gemm", "env.X", "call f()", ...
+    unknown_because: tuple[str, ...]  # "arg.X", "dep.X", "env.X", "call f()", ...
     arms: tuple[Arm, ...]
     verdict: dict[str, str]
     area: str = ""  # "attention", "moe", ... from the profile

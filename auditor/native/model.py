@@ -45,8 +45,8 @@ class Built(msgspec.Struct, frozen=True, omit_defaults=True):
 class Library(msgspec.Struct, frozen=True, omit_defaults=True):
     """A shared object: from a build file, or found in a wheel or an installed copy."""
 
-    name: str  # build target ("flashmla_ops") or file stem
-    output: str  # the module's path as installed, without suffix: "sgl_kernel/sm100/common_ops"
+    name: str  # build target ("some_ops") or file stem
+    output: str  # the module's path as installed, without suffix: "package/folder/common_ops"
     path: str  # of the build file, or of the object inside the wheel
     line: int = 0
     sources: tuple[str, ...] = ()  # as written; what lies outside the tree keeps its ${...} prefix
@@ -60,14 +60,14 @@ class Cell(msgspec.Struct, frozen=True, omit_defaults=True):
     """What one target gets."""
 
     outcome: str  # Outcome
-    reason: str = ""  # one line: "flashmla_ops: 90a 100a 103a"
+    reason: str = ""  # one line: "some_ops: 90a 100a 103a"
     proof: tuple[Step, ...] = ()
 
 
 class Row(msgspec.Struct, frozen=True, omit_defaults=True):
     """One operator (or just-in-time kernel, registered kernel, Triton kernel) and what each target gets."""
 
-    name: str  # "sgl_kernel::sparse_prefill_fwd", "jit::name", "kernels::op[backend]"
+    name: str  # "namespace::op", "jit::name", "kernels::op[backend]"
     kind: str  # op | jit | registry | triton
     path: str  # where it is registered or declared
     line: int

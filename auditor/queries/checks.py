@@ -303,7 +303,7 @@ def _prose(query: Query) -> Iterator[Problem]:
         yield Problem("Q011", query.id, "id", "an id is area/name in lower-case kebab", ("e.g. moe/my-gate",))
 
 
-# "is_sm100", "SM_120_only", "blackwell": spellings, which differ from release to release.
+# Spellings of a GPU in the names of predicates differ from release to release.
 _SPELLING = re.compile(r"sm_?\d{2,3}|blackwell|hopper", re.IGNORECASE)
 
 

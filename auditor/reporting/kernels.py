@@ -253,7 +253,7 @@ class _Writer:
 
 
 def _reason(row: Row) -> str:
-    """Why targets are left out, once per reason: ``sm_120 sm_121: flashmla_ops: 90a 100a 103a``."""
+    """Why targets are left out, once per reason: ``sm_120 sm_121: some_ops: 90a 100a 103a``."""
     by: dict[str, list[str]] = {}
     for target, cell in row.cells.items():
         if cell.outcome != "runs":

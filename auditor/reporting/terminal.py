@@ -47,7 +47,7 @@ def render(
     """Prints a report.
 
     ``tree`` gives the note where the source came from, and clickable places where its files are on this
-    disk. ``command`` are the words that choose the tree again (``--commit 735a256``), for the commands in
+    disk. ``command`` are the words that choose the tree again (``--commit REV``), for the commands in
     the last line; without it they are made from the report. ``quiet`` prints findings only; ``verbose``
     prints every entry with its chain and arms, and the gates that come out the same.
     """
@@ -69,7 +69,7 @@ def _places(report: Report, console: Console, tree: SourceTree | None) -> Places
 
 
 def tree_line(report: Report, tree: SourceTree | None) -> str:
-    """``sglang 735a256 · 2026-06-17 · main, after 0.5.13 · from a clone (no checkout)``."""
+    """``project 1234567 · 2026-01-31 · main, after 1.2.0 · from a clone (no checkout)``."""
     facts = report.tree
     parts = [f"{report.project} {facts.label}", facts.date or "", facts.describe or ""]
     if facts.dirty and "uncommitted" not in facts.label:

@@ -18,12 +18,12 @@ class TreeInfo:
     """What a report says about a tree. No absolute path, clock or host name may appear here."""
 
     kind: str  # commit | worktree | wheel | release | installed | remote | overlay | folder
-    label: str  # what a person calls it: "735a256", "0.5.14", "working tree"
+    label: str  # what a person calls it: "1234567", "1.2.0", "working tree"
     content_id: str  # git tree id for commits, else a digest over sorted (path, blob id)
     commit: str | None = None  # full 40-hex id
     version: str | None = None  # release version, where known
     date: str | None = None  # committer date, YYYY-MM-DD
-    describe: str | None = None  # e.g. "main, after 0.5.13 and before 0.5.14"
+    describe: str | None = None  # e.g. "main, after 1.2.0 and before 1.3.0"
     dirty: bool = False  # uncommitted changes are part of it
     notes: tuple[str, ...] = field(default=())  # shown to the user, never in JSON output
 

@@ -140,7 +140,7 @@ def parse_tree_listing(raw: bytes) -> dict[str, str]:
 
 
 def _place_in_history(repo: GitRepo, commit: CommitFacts) -> tuple[str | None, str | None]:
-    """(version if a release tag names this very commit, "main, after 0.5.13 and before 0.5.14" or None).
+    """(version if a release tag names this very commit, "main, after 1.2.0 and before 1.3.0" or None).
 
     Cheap: one listing of tags and branches, then ancestry checks of the releases nearest in time only.
     """
