@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
-from auditor.cli.twotrees import compared, kinds_of_change
+from auditor.cli.twotrees import compared, kinds_of_change, show
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @click.command(
@@ -41,26 +36,9 @@ def diff(a: str, b: str, fail: str, no_kernels: bool, request: Request) -> int:
 
     A and B: a commit, tag or branch, a release (0.5.18), a wheel file, a folder, or a kept report (.json).
     """
-    from auditor.cli.output import render, write_bytes
-    from auditor.reporting import diffjson, diffpage
-
     kinds = kinds_of_change(fail)
-    with compared(a, b, request, kernels=not no_kernels) as (found, tree, between, problems):
-        if request.format == "json":
-            write_bytes(diffjson.dumps(found), request.output)
-        else:
-
-            def draw(console: Console) -> None:
-                diffpage.render(
-                    found,
-                    console,
-                    verbose=request.verbose,
-                    quiet=request.quiet,
-                    tree=tree,
-                    commits=between,
-                )
-
-            render(draw, request.output, request.color)
-    if problems:
+    with compared(a, b, request, kernels=not no_kernels) as found:
+        show(found, request, verbose=request.verbose)
+    if found.problems:
         return EXIT_INPUT
-    return EXIT_FINDINGS if any(change.kind in kinds for change in found.changes) else EXIT_OK
+    return EXIT_FINDINGS if any(change.kind in kinds for change in found.diff.changes) else EXIT_OK

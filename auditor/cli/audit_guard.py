@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 import msgspec
 
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
-from auditor.cli.twotrees import compared, kinds_of_change
+from auditor.cli.twotrees import compared, kinds_of_change, show
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
-
-if TYPE_CHECKING:
-    from rich.console import Console
 
 
 @click.command(
@@ -41,29 +36,13 @@ def guard(base: str, new: str, trip: str, request: Request) -> int:
     Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel, or gets a
     setting forced or a default wrong. Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
     """
-    from auditor.cli.output import render, write_bytes
     from auditor.history.guard import tripping
-    from auditor.reporting import diffjson, diffpage
 
     kinds = kinds_of_change(trip)
-    with compared(base, new, request) as (found, tree, between, problems):
-        told = msgspec.structs.replace(found, changes=tripping(found, kinds))
-        if request.format == "json":
-            write_bytes(diffjson.dumps(told), request.output)
-        else:
-
-            def draw(console: Console) -> None:
-                diffpage.render(
-                    told,
-                    console,
-                    verbose=2,
-                    quiet=request.quiet,
-                    tree=tree,
-                    commits=between,
-                    empty="quiet: nothing that these targets rely on changed",
-                )
-
-            render(draw, request.output, request.color)
-    if problems:
+    with compared(base, new, request) as found:
+        told = msgspec.structs.replace(found.diff, changes=tripping(found.diff, kinds))
+        empty = "quiet: nothing that these targets rely on changed"
+        show(found._replace(diff=told), request, verbose=2, empty=empty)
+    if found.problems:
         return EXIT_INPUT
     return EXIT_FINDINGS if told.changes else EXIT_OK

@@ -15,6 +15,8 @@ from auditor.cli.source import audited, opened
 from auditor.errors import UserError
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from auditor.gates.model import Report
     from auditor.history.model import Change, Diff
     from auditor.trees.base import SourceTree
@@ -47,6 +49,31 @@ def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator
         found = compare(first, second, kernels=maps, flags=flags, notes=notes)
         found, between = _with_commits(found, tree_a, tree_b)
         yield Compared(found, tree_b, between, bool(first.problems or second.problems))
+
+
+def show(
+    found: Compared, request: Request, *, verbose: int, empty: str = "nothing changed in meaning"
+) -> None:
+    """Print a comparison in the form that is asked for; ``empty`` is said where nothing changed."""
+    from auditor.cli.output import render, write_bytes
+    from auditor.reporting import diffjson, diffpage
+
+    if request.format == "json":
+        write_bytes(diffjson.dumps(found.diff), request.output)
+        return
+
+    def draw(console: Console) -> None:
+        diffpage.render(
+            found.diff,
+            console,
+            verbose=verbose,
+            quiet=request.quiet,
+            tree=found.tree,
+            commits=found.between,
+            empty=empty,
+        )
+
+    render(draw, request.output, request.color)
 
 
 def kinds_of_change(text: str) -> set[str]:

@@ -27,7 +27,7 @@ def render(
     quiet: bool = False,
     tree: SourceTree | None = None,
     commits: str = "",
-    empty: str = "nothing changed in meaning",
+    empty: str,
 ) -> None:
     """Print a comparison. ``tree`` is the newer one, for links; ``commits`` says how many lie between."""
     page = Page(min(console.width, WIDEST))
