@@ -50,12 +50,12 @@ class Compiled:
 
 
 def kernels_file(path: str, profile: Profile, *, any_name: bool) -> BigFiles | None:
-    """The wheel or unpacked folder at ``path``. Without ``any_name``: None, but for a wheel of kernels.
+    """The wheel or unpacked folder at ``path``. Without ``any_name``: None, but for one of kernels.
 
     ``UserError`` T001, T006, T008, T014.
     """
     if os.path.isdir(path):
-        return FolderTree(path) if any_name else None
+        return FolderTree(path) if any_name or _unpacked(path, profile) else None
     if not any_name and not os.path.isfile(path):
         return None
     tree = WheelTree(path)
@@ -65,6 +65,14 @@ def kernels_file(path: str, profile: Profile, *, any_name: bool) -> BigFiles | N
         return tree
     tree.close()
     return None
+
+
+def _unpacked(path: str, profile: Profile) -> bool:
+    """Whether a folder is an unpacked wheel of kernels: their package at the top, nothing of the project."""
+    roots = (*profile.roots.repository, *profile.roots.wheel)
+    markers = [os.path.join(path, root, marker) for root in roots for marker in profile.markers]
+    packages = [os.path.join(path, name) for name in profile.native_packages]
+    return any(map(os.path.isdir, packages)) and not any(map(os.path.exists, markers))
 
 
 def kernels_installed(where: str | None, profile: Profile) -> tuple[BigFiles, str]:

@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,9 +18,11 @@ from hypothesis import strategies as st
 from auditor.arch.targets import load_targets
 from auditor.errors import UserError
 from auditor.native.binaries import Binaries, architectures, library_of, object_cell, read_binaries, rows
+from auditor.native.built import kernels_file
 from auditor.native.objects import ObjectFacts, read_object
 from auditor.native.second import compare, second_opinion
 from auditor.native.strings import schema_name, tidy
+from auditor.queries.exampletree import PROFILE
 from auditor.trees.base import BigFiles
 from auditor.trees.folder import FolderTree
 from auditor.trees.installed import installed_tree
@@ -378,6 +381,16 @@ def test_a_folder_and_an_installed_copy_say_the_same(tmp_path: Path) -> None:
     for other in (read_binaries(FolderTree(site)), read_binaries(tree)):
         assert other.libraries == expected.libraries
         assert other.operators == expected.operators
+
+
+def test_an_unpacked_wheel_of_kernels_is_known_by_its_package(tmp_path: Path) -> None:
+    profile = msgspec.structs.replace(PROFILE, native_packages=("demo_pkg",))
+    (tmp_path / "demo_pkg").mkdir()
+    assert isinstance(kernels_file(str(tmp_path), profile, any_name=False), FolderTree)
+    marker = tmp_path / (profile.roots.wheel or profile.roots.repository)[0] / profile.markers[0]
+    marker.parent.mkdir(parents=True, exist_ok=True)
+    marker.touch()  # a site-packages that holds the project as well
+    assert kernels_file(str(tmp_path), profile, any_name=False) is None
 
 
 def test_ids_of_large_files_do_not_depend_on_how_they_are_read(
