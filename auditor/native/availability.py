@@ -428,7 +428,7 @@ def _read_file(
     prepared = prepare(bare, macros.lookup(path))
     found = registrations(prepared.text, part.library.name)
     world.problems += [Problem(path, line, text) for line, text in found.faults]
-    seen = {(one.namespace, one.name, one.key, one.line) for one in found.ops}
+    seen = {_entry(one) for one in found.ops}
     doubtful: dict[tuple[str, str], tuple[str, ...]] = {}
     more: tuple[Registration, ...] = ()
     if prepared.unsure:
@@ -437,12 +437,10 @@ def _read_file(
             part.library.name,
         ).ops
         why = merged(*((f"#if {one.text} ({path}:{one.line})",) for one in prepared.unsure))
-        again = {(one.namespace, one.name, one.key, one.line) for one in other}
-        more = tuple(one for one in other if (one.namespace, one.name, one.key, one.line) not in seen)
+        again = {_entry(one) for one in other}
+        more = tuple(one for one in other if _entry(one) not in seen)
         for one in (*found.ops, *more):
-            if ((one.namespace, one.name, one.key, one.line) in seen) != (
-                (one.namespace, one.name, one.key, one.line) in again
-            ):
+            if (_entry(one) in seen) != (_entry(one) in again):
                 doubtful[one.namespace, one.name] = why
     for one in (*found.ops, *more):
         op = ops.setdefault((one.namespace, one.name), _Op(one.namespace, one.name, path, one.line))
@@ -460,6 +458,10 @@ def _read_file(
             op.schema = op.schema or one.schema
             text, line = condition_around(bare, one.line)
             op.left_out = op.left_out or (text, path, line)
+
+
+def _entry(one: Registration) -> tuple[str, str, str, int]:
+    return one.namespace, one.name, one.key, one.line
 
 
 def _fetched(world: World, source: NativeSource) -> None:

@@ -90,9 +90,8 @@ def holds(fact: Fact, requirement: str) -> bool:
 
     Decided for one exact version, and for a lower bound under a fact about all newer versions.
     """
-    text = re.sub(r"^\s*[\w.-]+\s*(\[[^\]]*\])?", "", requirement.partition(";")[0]).strip().strip("()")
     try:
-        allowed = list(SpecifierSet(text))
+        allowed = list(SpecifierSet(_specifiers(requirement)))
         about = SpecifierSet(fact.versions)
         if len(allowed) != 1 or "*" in allowed[0].version:
             return False
@@ -104,6 +103,11 @@ def holds(fact: Fact, requirement: str) -> bool:
     except (InvalidSpecifier, InvalidVersion):
         return False
     return False
+
+
+def _specifiers(requirement: str) -> str:
+    """``==1.2`` of ``name[extra]==1.2; marker``."""
+    return re.sub(r"^\s*[\w.-]+\s*(\[[^\]]*\])?", "", requirement.partition(";")[0]).strip().strip("()")
 
 
 def package_records(
@@ -144,10 +148,9 @@ def _stated(tree: SourceTree, profile: Profile) -> list[Requirement]:
 
 
 def _record(item: Requirement, facts: dict[str, tuple[Fact, ...]], targets: set[str] | None) -> Package:
-    text = re.sub(r"^\s*[\w.-]+\s*(\[[^\]]*\])?", "", item.text.partition(";")[0]).strip().strip("()")
     about = [f for f in facts.get(item.name, ()) if targets is None or targets & set(f.targets)]
     told = tuple(f.text for f in about if holds(f, item.text))
-    return Package(item.name, text, item.place.path, item.place.line, told)
+    return Package(item.name, _specifiers(item.text), item.place.path, item.place.line, told)
 
 
 def stale_findings(
