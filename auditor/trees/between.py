@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from auditor.trees.git import GitRepo
 
+#: How git's log is asked for what :func:`entry_of` reads.
+FORMAT = "%H%x1f%cs%x1f%s"
 _PR = re.compile(r"\(#(\d+)\)\s*$")
 
 
@@ -27,14 +29,14 @@ class LogEntry:
 
 def commits_between(repo: GitRepo, old: str, new: str) -> list[LogEntry]:
     """Commits that ``new`` has and ``old`` has not, newest first. UserError T013 where git refuses."""
-    raw = repo.output("log", "--no-show-signature", "--format=%H%x1f%cs%x1f%s", f"{old}..{new}", "--")
-    return [_entry(line) for line in raw.decode("utf-8", "replace").splitlines() if line]
+    raw = repo.output("log", "--no-show-signature", f"--format={FORMAT}", f"{old}..{new}", "--")
+    return [entry_of(line) for line in raw.decode("utf-8", "replace").splitlines() if line]
 
 
 def log_entry(repo: GitRepo, commit: str) -> LogEntry:
     """One commit as the log tells it. UserError T013 where git refuses."""
-    raw = repo.output("log", "-1", "--no-show-signature", "--format=%H%x1f%cs%x1f%s", commit, "--")
-    return _entry(raw.decode("utf-8", "replace").strip("\n"))
+    raw = repo.output("log", "-1", "--no-show-signature", f"--format={FORMAT}", commit, "--")
+    return entry_of(raw.decode("utf-8", "replace").strip("\n"))
 
 
 def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str, list[LogEntry]]:
@@ -49,7 +51,7 @@ def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str
         "--no-renames",
         "--name-only",
         "-z",
-        "--format=%x1e%H%x1f%cs%x1f%s%x1e",
+        f"--format=%x1e{FORMAT}%x1e",
         f"{old}..{new}",
         "--",
         *(f":(literal,top){path}" for path in wanted),
@@ -57,7 +59,7 @@ def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str
     out: dict[str, list[LogEntry]] = {path: [] for path in wanted}
     parts = raw.decode("utf-8", "replace").split("\x1e")
     for head, names in zip(parts[1::2], parts[2::2]):
-        entry = _entry(head)
+        entry = entry_of(head)
         for name in names.strip("\0\n").split("\0"):
             if name.strip("\n") in out:
                 out[name.strip("\n")].append(entry)
@@ -76,7 +78,7 @@ def changed_lines(repo: GitRepo, old: str, new: str, path: str) -> list[tuple[Lo
         "--no-textconv",
         "--unified=0",
         "--patch",
-        "--format=%x1e%H%x1f%cs%x1f%s%x1d",
+        f"--format=%x1e{FORMAT}%x1d",
         f"{old}..{new}",
         "--",
         f":(literal,top){path}",
@@ -84,7 +86,7 @@ def changed_lines(repo: GitRepo, old: str, new: str, path: str) -> list[tuple[Lo
     out = []
     for part in raw.decode("utf-8", "replace").split("\x1e")[1:]:
         head, _, patch = part.partition("\x1d")
-        out.append((_entry(head), "\n".join(_hunks(patch))))
+        out.append((entry_of(head), "\n".join(_hunks(patch))))
     return out
 
 
@@ -100,7 +102,8 @@ def _hunks(patch: str) -> list[str]:
     return lines
 
 
-def _entry(line: str) -> LogEntry:
+def entry_of(line: str) -> LogEntry:
+    """The commit that :data:`FORMAT` wrote."""
     oid, _, rest = line.strip("\0\n").partition("\x1f")
     date, _, subject = rest.partition("\x1f")
-    return LogEntry(oid, date, subject)
+    return LogEntry(oid, date, subject.encode("utf-8", "replace").decode())

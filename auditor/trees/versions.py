@@ -7,7 +7,7 @@ import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from auditor.trees.between import LogEntry
+from auditor.trees.between import FORMAT, LogEntry, entry_of
 from auditor.trees.cache import remembered
 from auditor.trees.git import GitRepo
 
@@ -40,7 +40,7 @@ def steps(repo: GitRepo, tip: str, paths: Iterable[str]) -> list[Step]:
 def _steps(repo: GitRepo, tip: str, wanted: list[str]) -> list[Step]:
     raw = repo.output(
         *("log", "--first-parent", "-m", "--reverse", "--raw", "--no-abbrev", "--no-renames", "-z"),
-        *("--no-show-signature", "--no-ext-diff", "--format=%x1e%H%x1f%cs%x1f%s%x1e", tip, "--"),
+        *("--no-show-signature", "--no-ext-diff", f"--format=%x1e{FORMAT}%x1e", tip, "--"),
         *(f":(literal,top){path}" for path in wanted),
     )
     found = []
@@ -48,7 +48,7 @@ def _steps(repo: GitRepo, tip: str, wanted: list[str]) -> list[Step]:
     for head, body in zip(parts[1::2], parts[2::2]):
         changes = _raw(body, wanted)
         if changes:
-            found.append(Step(_entry(head), changes))
+            found.append(Step(entry_of(head), changes))
     return found
 
 
@@ -61,12 +61,6 @@ def _raw(body: str, wanted: Collection[str]) -> dict[str, tuple[str, str]]:
             old_mode, new_mode, old, new, _ = words
             changes[path] = (old if old_mode[:3] == "100" else "", new if new_mode[:3] == "100" else "")
     return changes
-
-
-def _entry(line: str) -> LogEntry:
-    oid, _, rest = line.strip("\0\n").partition("\x1f")
-    date, _, subject = rest.partition("\x1f")
-    return LogEntry(oid, date, subject.encode("utf-8", "replace").decode())
 
 
 def files_of(repo: GitRepo, commit: str) -> list[tuple[str, str, str]]:
