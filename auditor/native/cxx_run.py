@@ -132,7 +132,7 @@ class _Body(Values):
             return self.loop(node, paths)
         if kind == "return_statement":
             return self.return_statement(node, paths)
-        if kind in ("throw_statement",):
+        if kind == "throw_statement":
             return self.raised(node, paths, "throws")
         if kind in ("break_statement", "continue_statement"):
             if self.loops:

@@ -18,7 +18,7 @@ from auditor.native.cxx_index import source_of
 from auditor.native.cxx_text import Lookup, Number, Prepared, prepare
 from auditor.native.model import Library, Step
 from auditor.native.source import Files, Part
-from auditor.native.source_macros import Macros
+from auditor.native.source_macros import INCLUDE, Macros
 from auditor.profile import Native
 
 replace = msgspec.structs.replace
@@ -42,7 +42,6 @@ INSTRUCTIONS: tuple[tuple[str, str, re.Pattern[str]], ...] = (
     ("cvt_fp8", "cvt.", re.compile(r"\bcvt\.[\w.]*(?:e4m3x2|e5m2x2)")),
     ("fp8_mma", "mma.sync", re.compile(r"\bmma\.sync[\w.]*\.(?:e4m3|e5m2)\b")),
 )
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 #: Headers of the language and of the CUDA toolkit and the interface to Python: they run wherever CUDA does.
 _PLAIN = re.compile(
     r"(?:[a-z_]+|[a-z_]+\.h|c[a-z]+|cuda\w*\.h(?:pp)?|cuda/[\w./]+|cub/[\w./]+|thrust/[\w./]+|nv/[\w./]+"
@@ -154,7 +153,7 @@ class JitSources:
 
     def _read(self, unit: _Unit) -> None:
         path, bare = unit.path, self.files.bare(unit.path)
-        found = [self._resolved(path, m[1]) for m in _INCLUDE.finditer(bare)]
+        found = [self._resolved(path, m[1]) for m in INCLUDE.finditer(bare)]
         unit.includes = tuple(dict.fromkeys(p for p in found if p is not None and p != path))
         if self._depth >= MAX_DEPTH:
             unit.includes = ()
@@ -319,7 +318,7 @@ def _toolkit(cuda: str) -> dict[str, str]:
 
 def _keep_includes(text: str) -> str:
     """Includes and refusals as statements, so that they stay where their condition holds."""
-    text = _INCLUDE.sub(lambda m: f'__include__("{m[1]}")', text)
+    text = INCLUDE.sub(lambda m: f'__include__("{m[1]}")', text)
     return _ERROR.sub("__refused__;", text) if "error" in text else text
 
 

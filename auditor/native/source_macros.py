@@ -18,7 +18,8 @@ _ABSENT = re.compile(
     r"(?:_MSC_VER|_WIN32|_WIN64|WIN32|__APPLE__|__clang__|__HIP\w*|__MUSA\w*|__CUDA_ARCH\w*|__MINGW\w*|__ICC"
     r"|__INTEL\w*|__NVCOMPILER|__CUDACC_RTC__|NDEBUG|__aarch64__|__x86_64__|__ARM\w*|__SYCL\w*)\Z"
 )
-_INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
+#: A directive, with the name of the header.
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">\n]+)[">]', re.MULTILINE)
 
 
 def device_macros(code: CompiledFor, cuda: str) -> dict[str, str]:
@@ -115,7 +116,7 @@ class Macros:
         known = self.files.direct.get((self.part.folder, path))
         if known is None:
             raw = self.files.raw(path) or ""
-            named = (self._resolve(path, match[1]) for match in _INCLUDE.finditer(raw))
+            named = (self._resolve(path, match[1]) for match in INCLUDE.finditer(raw))
             known = [header for header in named if header is not None]
             self.files.direct[self.part.folder, path] = known
         return known
