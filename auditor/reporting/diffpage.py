@@ -115,7 +115,8 @@ def _commits(change: Change) -> str:
     first = change.commits[0]
     if len(change.commits) == 1:
         number = f" #{first.pr}" if first.pr else ""
-        return f"{first.id[:9]}{number} {first.date} {first.subject}"
+        subject = first.subject.removesuffix(f"(#{first.pr})").rstrip()
+        return f"{first.id[:9]}{number} {first.date} {subject}"
     ids = " ".join(commit.id[:9] for commit in change.commits[:4])
     return f"one of {len(change.commits)} commits: {ids}{' …' if len(change.commits) > 4 else ''}"
 

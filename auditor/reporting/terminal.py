@@ -243,7 +243,9 @@ class _Writer:
             page.paragraph(text, indent=indent, most=None if full else _MESSAGE_LINES)
         details = finding.detail if finding else ()
         for detail in details if full else details[:_DETAILS]:
-            page.paragraph(detail, indent=indent, style="dim", most=None if full else 1)
+            # a chain without its end proves nothing: it is wrapped, other details are cut
+            short = None if full or " ← " in detail else 1
+            page.paragraph(detail, indent=indent, style="dim", most=short)
         if finding and finding.fix:
             page.paragraph(f"fix: {finding.fix}", indent=indent, style="green")
         if not full:
