@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -91,6 +92,16 @@ def render(
     page.write(console)
 
 
+def counted(stats: Mapping[str, int]) -> list[str]:
+    """How many rows of each kind there are, and how many of their cells are decided."""
+    out = []
+    for kind, words in KINDS.items():
+        if stats.get(f"{kind} rows"):
+            decided = f"{stats[f'{kind} decided']} of {stats[f'{kind} cells']} cells decided"
+            out.append(f"{stats[f'{kind} rows']} {words}, {decided}")
+    return out
+
+
 def _paths(found: Availability) -> set[str]:
     out = {library.path for library in found.libraries} | {row.path for row in found.rows}
     out |= {package.path for package in found.packages}
@@ -115,12 +126,7 @@ class _Writer:
         parts += tree.info().notes if tree is not None else ()
         self.page.paragraph(" · ".join(part for part in parts if part), style="bold")
         given = ", ".join(f"{key}={value}" for key, value in found.assumptions.items())
-        stats = found.stats
-        kinds = []
-        for kind, words in KINDS.items():
-            if stats.get(f"{kind} rows"):
-                decided = f"{stats[f'{kind} decided']} of {stats[f'{kind} cells']} cells decided"
-                kinds.append(f"{stats[f'{kind} rows']} {words}, {decided}")
+        kinds = counted(found.stats)
         for words in kinds[:-1]:
             self.page.paragraph(words)
         self.page.paragraph(f"{kinds[-1] if kinds else 'no operators'}; {given}")

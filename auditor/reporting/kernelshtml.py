@@ -8,11 +8,12 @@ from __future__ import annotations
 from html import escape
 
 from auditor.native.model import Availability, Cell, Row
-from auditor.reporting.kernels import GLYPHS, MEANING
+from auditor.reporting.kernels import GLYPHS, MEANING, counted
 from auditor.reporting.text import clean
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #8884; --good: #1a7f37; --bad: #cf222e; --odd: #9a6700; }
+:root { color-scheme: light dark; --line: #8884; --good: light-dark(#1a7f37, #3fb950);
+  --bad: light-dark(#cf222e, #ff7b72); --odd: light-dark(#9a6700, #e3b341); }
 body { font: 15px/1.4 system-ui, sans-serif; margin: 1rem auto; max-width: 80rem; padding: 0 1rem; }
 header p { margin: .2rem 0; } form { display: flex; flex-wrap: wrap; gap: .6rem; margin: 1rem 0; }
 table { border-collapse: collapse; width: 100%; }
@@ -21,7 +22,13 @@ th { text-align: left; } td.cell, th.cell { text-align: center; width: 3.2rem; }
 td.runs { color: var(--good); } td.raises, td.not-built { color: var(--bad); font-weight: bold; }
 td.falls-through, td.unknown { color: var(--odd); } summary { cursor: pointer; overflow-wrap: anywhere; }
 ol { margin: .3rem 0 .6rem 1rem; padding-left: 1rem; } code { overflow-wrap: anywhere; }
-@media (max-width: 40rem) { td.cell, th.cell { width: auto; padding: .2rem; } }
+td { vertical-align: top; }
+@media (max-width: 40rem) {
+  thead { display: none; }
+  tr:not([hidden]) { display: flex; flex-wrap: wrap; border-bottom: 1px solid var(--line); }
+  td { border: 0; flex: 1 0 100%; } td.cell { flex: 0 0 auto; width: auto; }
+  td.cell::before { content: attr(data-target) " "; color: #888; font-weight: normal; }
+}
 """
 _SCRIPT = """
 const form = document.forms[0], rows = [...document.querySelectorAll("tbody tr")];
@@ -48,7 +55,6 @@ def page(found: Availability) -> bytes:
     facts = found.tree
     title = f"{found.project} {facts.label}" if facts is not None else found.project
     given = ", ".join(f"{key}={value}" for key, value in found.assumptions.items())
-    stats = found.stats
     kinds = sorted({row.kind for row in found.rows})
     head = "".join(f'<th class="cell" scope="col">{_text(t.removeprefix("sm_"))}</th>' for t in found.targets)
     legend = " · ".join(f"{GLYPHS[way]} {_text(way)}: {_text(MEANING[way])}" for way in GLYPHS)
@@ -57,8 +63,8 @@ def page(found: Availability) -> bytes:
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<title>kernels of {_text(title)}</title><style>{_STYLE}</style></head><body>",
         f"<header><h1>Kernels of {_text(title)}</h1>",
-        f"<p>{stats['rows']} operators and kernels, {stats['decided']} of {stats['cells']} cells decided; "
-        f"{_text(given)}</p>",
+        *(f"<p>{_text(words)}</p>" for words in counted(found.stats)),
+        f"<p>{_text(given)}</p>",
         f"<p>{legend}</p></header>",
         "<form>",
         '<label>text <input name="text" type="search"></label>',
@@ -87,9 +93,9 @@ def _row(row: Row, found: Availability) -> str:
     cells = [row.cells.get(target, Cell("unknown")) for target in found.targets]
     ways = " ".join(cell.outcome for cell in cells)
     marks = "".join(
-        f'<td class="cell {_text(cell.outcome)}" title="{_text(cell.outcome)}: {_text(cell.reason)}">'
-        f"{GLYPHS.get(cell.outcome, '?')}</td>"
-        for cell in cells
+        f'<td class="cell {_text(cell.outcome)}" data-target="{_text(target.removeprefix("sm_"))}" '
+        f'title="{_text(cell.outcome)}: {_text(cell.reason)}">{GLYPHS.get(cell.outcome, "?")}</td>'
+        for target, cell in zip(found.targets, cells)
     )
     words = " ".join([row.name, row.path, row.function, *(cell.reason for cell in cells)]).lower()
     return (
