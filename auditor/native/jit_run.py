@@ -83,19 +83,6 @@ class JitProgram(ExactProgram):
         start = self.profile.start
         self._foreign: tuple[str, ...] = start.other_vendors if start is not None else ()
 
-    def find(self, qualified: str) -> tuple[Any, V | None]:
-        """The module and value of a full name, or None twice."""
-        module_name, _, name = qualified.rpartition(".")
-        module = self.module(module_name)
-        return (module, self.global_value(module, name)) if module is not None else (None, None)
-
-    def ask(self, qualified: str) -> V:
-        """What a function without arguments returns."""
-        module, function = self.find(qualified)
-        if module is None or function is None:
-            return V(unknown(f"missing {qualified}"))
-        return self.call(function, [], {}, self.module_frame(module))
-
     def build_all(self) -> None:
         """Run every function whose text calls the loading function."""
         name = self.loader.load.rpartition(".")[2]

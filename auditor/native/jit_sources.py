@@ -7,7 +7,6 @@ shared memory that is asked for at launch, questions to the device.
 
 from __future__ import annotations
 
-import posixpath
 import re
 from dataclasses import dataclass, field
 
@@ -18,7 +17,7 @@ from auditor.native.cxx_index import source_of
 from auditor.native.cxx_text import Lookup, Number, Prepared, prepare
 from auditor.native.model import Library, Step
 from auditor.native.source import Files, Part
-from auditor.native.source_macros import INCLUDE, Macros
+from auditor.native.source_macros import INCLUDE, Macros, header_of
 from auditor.profile import Native
 
 replace = msgspec.structs.replace
@@ -279,11 +278,7 @@ class JitSources:
         return self._askers
 
     def _resolved(self, path: str, name: str) -> str | None:
-        for folder in (posixpath.dirname(path), self.folder, f"{self.folder}/include", f"{self.folder}/csrc"):
-            candidate = posixpath.normpath(posixpath.join(folder, name))
-            if candidate in self.files.paths:
-                return candidate
-        return None
+        return header_of(self.files, self.folder, path, name)
 
 
 def _body(name: str, defined: tuple[tuple[str, int], ...]) -> str | Number:

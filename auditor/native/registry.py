@@ -101,7 +101,7 @@ class _Reader:
             op = self._text(entry, self.registry.key)
             if op is not None and self._text(entry, self.registry.backend) is not None:
                 by_op.setdefault(op, []).append(entry)
-        self.platform = self._platform()
+        self.platform = program.ask(self.registry.platform)  # what the tree's detection says
         out: list[Row] = []
         for op in sorted(by_op):
             choice = _Choice(self, op, by_op[op])
@@ -117,28 +117,6 @@ class _Reader:
                 Problem(entry.path, entry.line, f"a kernel is registered here whose {field} is not known")
             )
         return text
-
-    def _platform(self) -> V:
-        """What the tree's detection says the platform is."""
-        module, name = self.find(self.registry.platform)
-        if module is None or name is None:
-            return V(unknown(f"missing {self.registry.platform}"))
-        return self.program.call(name, [], {}, self.program.module_frame(module))
-
-    def find(self, qualified: str) -> tuple[Any, V | None]:
-        """The module and the value of a full name (``module.Class.method``), or None twice."""
-        parts = qualified.split(".")
-        for cut in range(len(parts) - 1, 0, -1):
-            module = self.program.module(".".join(parts[:cut]))
-            if module is None:
-                continue
-            value = self.program.global_value(module, parts[cut])
-            for part in parts[cut + 1 :]:
-                if value is None:
-                    break
-                value = self.program.attribute(value, part, self.program.module_frame(module))
-            return module, value
-        return None, None
 
     # -- one implementation ----------------------------------------------------------------------------
 
@@ -255,7 +233,7 @@ class _Choice:
 
     def _call_select(self) -> V:
         reader = self.reader
-        module, function = reader.find(reader.registry.select)
+        module, function = reader.program.find(reader.registry.select)
         if module is None or function is None:
             return V(unknown(f"missing {reader.registry.select}"))
         frame = reader.program.module_frame(module)

@@ -64,7 +64,31 @@ class ExactProgram(Program):
         self._exact: list[_Left | None] = []
         self._own: dict[int, tuple[Seq, Frame]] = {}
 
-    # -- exceptions ------
+    # -- by name -----------------------------------------------------------------------------------------
+
+    def find(self, qualified: str) -> tuple[Any, V | None]:
+        """The module and the value of a full name (``module.Class.method``), or None twice."""
+        parts = qualified.split(".")
+        for cut in range(len(parts) - 1, 0, -1):
+            module = self.module(".".join(parts[:cut]))
+            if module is None:
+                continue
+            value = self.global_value(module, parts[cut])
+            for part in parts[cut + 1 :]:
+                if value is None:
+                    break
+                value = self.attribute(value, part, self.module_frame(module))
+            return module, value
+        return None, None
+
+    def ask(self, qualified: str) -> V:
+        """What a function without arguments returns."""
+        module, function = self.find(qualified)
+        if module is None or function is None:
+            return V(unknown(f"missing {qualified}"))
+        return self.call(function, [], {}, self.module_frame(module))
+
+    # -- exceptions --------------------------------------------------------------------------------------
 
     def _raise(self, node: ast.Raise, fr: Frame) -> None:
         if node.exc is not None and fr.may:

@@ -40,6 +40,16 @@ def device_macros(code: CompiledFor, cuda: str) -> dict[str, str]:
     return out
 
 
+def header_of(files: Files, folder: str, path: str, name: str) -> str | None:
+    """The file of the tree that ``path`` includes as ``name``: beside it, else where the build in ``folder``
+    keeps headers."""
+    for place in (posixpath.dirname(path), folder, f"{folder}/include", f"{folder}/csrc"):
+        found = posixpath.normpath(posixpath.join(place, name))
+        if found in files.paths:
+            return found
+    return None
+
+
 class Macros:
     """The macros of one library. ``arch``: what is compiled for, in code for the device; None on the host."""
 
@@ -116,7 +126,9 @@ class Macros:
         known = self.files.direct.get((self.part.folder, path))
         if known is None:
             raw = self.files.raw(path) or ""
-            named = (self._resolve(path, match[1]) for match in INCLUDE.finditer(raw))
+            named = (
+                header_of(self.files, self.part.folder, path, match[1]) for match in INCLUDE.finditer(raw)
+            )
             known = [header for header in named if header is not None]
             self.files.direct[self.part.folder, path] = known
         return known
@@ -132,13 +144,3 @@ class Macros:
                     out[header] = None
                     waiting.append(header)
         return list(out)
-
-    def _resolve(self, path: str, name: str) -> str | None:
-        near = posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-        if near in self.files.paths:
-            return near
-        for folder in (self.part.folder, f"{self.part.folder}/include", f"{self.part.folder}/csrc"):
-            far = posixpath.normpath(posixpath.join(folder, name))
-            if far in self.files.paths:
-                return far
-        return None
