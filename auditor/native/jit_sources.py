@@ -16,7 +16,7 @@ from auditor.arch import CompiledFor, Target
 from auditor.native.cxx_index import source_of
 from auditor.native.cxx_text import Lookup, Number, Prepared, prepare
 from auditor.native.model import Library, Step
-from auditor.native.source import Files, Part
+from auditor.native.source import Files, Part, toolkit_macros
 from auditor.native.source_macros import INCLUDE, Macros, header_of
 from auditor.profile import Native
 
@@ -160,9 +160,10 @@ class JitSources:
             return
         self._depth += 1
         text = _keep_includes(bare)
+        compiler = {"__CUDACC__": "1", "__NVCC__": "1", **toolkit_macros(self.cuda)}
         given: dict[str, dict[str, str | Number]] = {}
         for name in self.targets:
-            given[name] = {**_toolkit(self.cuda), **self.macros[name]}
+            given[name] = {**compiler, **self.macros[name]}
             for header in unit.includes:
                 given[name].update(self._unit(header).defines[name])
         active: dict[str, Prepared] = {}
@@ -295,20 +296,6 @@ def _noting(look: Lookup, asked: set[str]) -> Lookup:
         return look(name)
 
     return find
-
-
-def _toolkit(cuda: str) -> dict[str, str]:
-    """What the compiler and the toolkit of that version define."""
-    numbers = [int(n) for n in re.findall(r"\d+", cuda)[:2]] + [0, 0]
-    version = str(numbers[0] * 1000 + numbers[1] * 10)
-    return {
-        "__CUDACC__": "1",
-        "__NVCC__": "1",
-        "CUDA_VERSION": version,
-        "CUDART_VERSION": version,
-        "__CUDACC_VER_MAJOR__": str(numbers[0]),
-        "__CUDACC_VER_MINOR__": str(numbers[1]),
-    }
 
 
 def _keep_includes(text: str) -> str:

@@ -20,7 +20,8 @@ _LOOPS = (ast.For, ast.AsyncFor, ast.While)
 _DEFS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 #: Statements that change where control goes, or what a name means on some targets.
 _MATTERS = frozenset((ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Assert, ast.ImportFrom, ast.Import))
-_LOOKS = frozenset(("isinstance", "issubclass", "hasattr", "type", "callable"))
+#: Functions that only look at what they are given.
+LOOKS = frozenset(("isinstance", "issubclass", "hasattr", "type", "callable"))
 
 #: ``note(node, value, may, must, reasons, symbol, tried)``
 Note = Callable[[ast.expr, V, int, int, frozenset[str], str, bool], None]
@@ -390,7 +391,7 @@ class Light:
                 t, f, _ = self.weigh(here.test)
                 stack += [(here.test, m, s), (here.body, m & t, s & ~f), (here.orelse, m & f, s & ~t)]
                 continue
-            if isinstance(here, ast.Call) and isinstance(here.func, ast.Name) and here.func.id in _LOOKS:
+            if isinstance(here, ast.Call) and isinstance(here.func, ast.Name) and here.func.id in LOOKS:
                 continue
             if id(here) in wanted:
                 for value, mask in self._values(here):

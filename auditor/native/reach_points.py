@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from auditor.native.reach_light import Light, Sketch, frame_of
+from auditor.native.reach_light import LOOKS, Light, Sketch, frame_of
 from auditor.program.classes import ClassInfo, Module
 from auditor.program.frames import Frame
 from auditor.program.nodes import walk
@@ -29,8 +29,6 @@ from auditor.program.values import (
     V,
     unknown,
 )
-
-_LOOKING = ("isinstance", "issubclass", "hasattr", "type", "callable")
 
 
 class Mention(NamedTuple):
@@ -335,7 +333,7 @@ class Points:
             stmt[type(node)](node, fr)
 
         def looked(node: ast.Call, fr: Frame) -> V:
-            looking = isinstance(node.func, ast.Name) and node.func.id in _LOOKING
+            looking = isinstance(node.func, ast.Name) and node.func.id in LOOKS
             self._looking += looking
             value: V = called(node, fr)
             self._looking -= looking

@@ -130,6 +130,18 @@ def cuda_variables(cuda: str, machine: str) -> dict[str, str]:
     }
 
 
+def toolkit_macros(cuda: str) -> dict[str, str]:
+    """What the headers of a CUDA version and its compiler define."""
+    major, _, minor = cuda.partition(".")
+    number = str(int(major) * 1000 + int(minor or 0) * 10)
+    return {
+        "CUDA_VERSION": number,
+        "CUDART_VERSION": number,
+        "__CUDACC_VER_MAJOR__": major,
+        "__CUDACC_VER_MINOR__": minor or "0",
+    }
+
+
 def _source(
     files: Files, spec: NativeBuild, path: str, machines: tuple[str, ...], cuda: str, given: dict[str, str]
 ) -> NativeSource:
@@ -213,13 +225,8 @@ def _in_tree(text: str, folder: str) -> str | None:
 
 def _macros(flags: tuple[Item, ...], target: Target, machine: str, cuda: str) -> dict[str, str | Number]:
     """Macros of the command line, and those of the compilers that the audited build uses."""
-    major, _, minor = cuda.partition(".")
-    number = str(int(major) * 1000 + int(minor or 0) * 10)
     out: dict[str, str | Number] = {
-        "CUDA_VERSION": number,
-        "CUDART_VERSION": number,
-        "__CUDACC_VER_MAJOR__": major,
-        "__CUDACC_VER_MINOR__": minor or "0",
+        **toolkit_macros(cuda),
         "__cplusplus": "201703",
         "__GNUC__": "11",
         "__linux__": "1",
