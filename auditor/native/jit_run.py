@@ -14,7 +14,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.native.registry_exact import ExactProgram
+from auditor.native.exact import ExactProgram
 from auditor.profile import JitLoader
 from auditor.program.frames import Frame
 from auditor.program.source import Irregular

@@ -13,8 +13,8 @@ from typing import Any
 from auditor.arch import load_targets
 from auditor.gates.audit import for_all_targets
 from auditor.gates.model import Problem
+from auditor.native.exact import Raised, function_of
 from auditor.native.model import Cell, Row, Step
-from auditor.native.registry_exact import Raised, function_of
 from auditor.native.registry_run import Registered, RegistryProgram
 from auditor.profile import KernelRegistry, Profile
 from auditor.program.values import (

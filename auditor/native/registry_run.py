@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from auditor.native.registry_exact import ExactProgram
+from auditor.native.exact import ExactProgram
 from auditor.profile import KernelRegistry
 from auditor.program.classes import ClassInfo
 from auditor.program.frames import Frame

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from auditor.native.registry_exact import ExactProgram
+from auditor.native.exact import ExactProgram
 from auditor.program.expressions import dotted
 from auditor.program.frames import Frame
 from auditor.program.values import Facts, Map, Seq, V, is_const, reasons_of, unknown
