@@ -73,6 +73,7 @@ def align(left: Sequence[Statement], right: Sequence[Statement]) -> list[Pair]:
     for i, j, n in matching(a, b):
         for k in range(n):
             mates[i + k] = j + k
+    _told_apart(left, right, mates)
     taken = set(mates.values())
     _by_name(left, right, mates, taken)
     at_a = at_b = 0
@@ -83,6 +84,28 @@ def align(left: Sequence[Statement], right: Sequence[Statement]) -> list[Pair]:
             _by_likeness(left, right, gap_a, gap_b, mates)
         at_a, at_b = i + 1, j + 1
     return [(left[i], right[j]) for i, j in sorted(mates.items())]
+
+
+def _told_apart(left: Sequence[Statement], right: Sequence[Statement], mates: dict[int, int]) -> None:
+    """Of two neighbours with the same tokens the mate is the one whose comment behind it is the same, too."""
+    taken = set(mates.values())
+    for i, j in list(mates.items()):
+        if _own(left[i]) == _own(right[j]):
+            continue
+        for at in (j - 1, j + 1):
+            if 0 <= at < len(right) and at not in taken and _own(left[i]) == _own(right[at]):
+                taken = (taken - {j}) | {at}
+                mates[i] = at
+                break
+        for at in (i - 1, i + 1):
+            if mates[i] == j and 0 <= at < len(left) and at not in mates and _own(left[at]) == _own(right[j]):
+                del mates[i]
+                mates[at] = j
+                break
+
+
+def _own(statement: Statement) -> bytes:
+    return statement.source.data[statement.start : statement.end]
 
 
 def _names(statements: Sequence[Statement], free: Sequence[int]) -> dict[tuple[str, bytes], int]:

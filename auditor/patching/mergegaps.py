@@ -109,7 +109,11 @@ class GapMerge(Mates):
         elsewhere = [s for s in change.arm_base.children if s not in change.removed]
         still = imported([s for s in change.arm_theirs.children if s not in change.added])
         known = imported(elsewhere)
-        add = [item for item in after if item not in before and item not in known]
+        add = [
+            item
+            for item in after
+            if item not in before and (item not in known or self._once_more(item, change))
+        ]
         remove = [item for item in before if item not in after and item not in still]
         ours = imported(arm.children)
         names = {bound(item): item for item in ours}
@@ -147,6 +151,14 @@ class GapMerge(Mates):
         for edit in edits.values():
             settled.splices += edit.splices()
         return settled
+
+    @staticmethod
+    def _once_more(item: Import, change: Change) -> bool:
+        """Whether the patch imports a name again that the base imports there already, and moves nothing."""
+        before, after = (
+            sum(item in imported([s]) for s in arm.children) for arm in (change.arm_base, change.arm_theirs)
+        )
+        return after > before
 
     def _more_uses(self, name: str) -> bool:
         """Whether ours uses a name more often than the base did."""

@@ -17,6 +17,9 @@ from auditor.patching.statements import Arm, Statement, tokens
 
 __all__ = ["Settled", "TreeMerge", "first_words"]
 
+#: Told of what changes no statement and no comment.
+LEFT_OUT = "blank lines only, left out"
+
 
 class TreeMerge(GapMerge):
     """Carries changes from ``base`` to ``ours``. ``homes`` maps scopes of the base to where they went."""
@@ -159,9 +162,11 @@ class TreeMerge(GapMerge):
             was = self.base.data[slice(*base)]
             new = t.source.data[slice(*theirs)]
             here = self.ours.data[slice(*ours)]
-            if was == new or here == new or was.strip() == new.strip():
+            if was == new or here == new:
                 continue
-            if here.strip() == was.strip():
+            if was.strip() == new.strip():
+                settled.note = settled.note or LEFT_OUT
+            elif here.strip() == was.strip():
                 settled.splices.append(Splice(*ours, self._moved(t.source, *theirs, t.arm, o.arm)))
             else:
                 settled.note = "a comment changed on both sides; ours was kept"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from auditor.patching.linediff import split_lines
 from auditor.patching.mergechanges import Change, Changes
 from auditor.patching.mergetokens import Splice
-from auditor.patching.mergetree import Settled, TreeMerge
+from auditor.patching.mergetree import LEFT_OUT, Settled, TreeMerge
 from auditor.patching.portcheck import compiles, doubled_definitions, lost_names, parses
 from auditor.patching.portcount import unaccounted
 from auditor.patching.porthunks import Applied, find
@@ -270,7 +270,7 @@ def _remark(hunk: int, group: Group, base_lines: Sequence[bytes], applied: Appli
         )
     if any(line.strip() for line in lines):
         return Piece(hunk, "look", "no statement in it", "a comment of the patch was left out")
-    return Piece(hunk, "upstream", "no statement in it", "blank lines only, left out")
+    return Piece(hunk, "clean", "no statement in it", LEFT_OUT)
 
 
 def _ghosts(changes: Sequence[Change], covered: dict[int, list[Change]]) -> list[tuple[Change, Change]]:

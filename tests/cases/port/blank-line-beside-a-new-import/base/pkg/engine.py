@@ -1,0 +1,3 @@
+from pkg.kernels import attend
+
+SIZE = 4

@@ -1,0 +1,5 @@
+from pkg.kernels import attend
+
+from pkg.plan import stages
+
+SIZE = 4
