@@ -7,33 +7,19 @@ back. Asked only where a patch does not go as it is.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection
 from functools import lru_cache
 
 from auditor.errors import UserError
 from auditor.patching.line import Line, relevant
 from auditor.patching.model import ChangeSet, Outcome
 from auditor.patching.outcomes import tool_digest
-from auditor.patching.porthistory import History, Landing
+from auditor.patching.porthistory import History, Landing, goes_again, landed
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import remembered
 from auditor.trees.git import GitRepo
 from auditor.trees.versions import main_line
 
-#: The proof that is told of a hunk that was merged and does not read so any more.
-MERGED = "merged, changed since"
 _KIND = "landings"
-
-
-class _Known(History):
-    """A history that has answered already."""
-
-    def __init__(self, found: Landing | None) -> None:
-        self.found = found
-        self.note = ""
-
-    def landing(self, change_set: ChangeSet, also: Collection[str] = ()) -> Landing | None:
-        return self.found
 
 
 def merged(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo) -> Outcome:
@@ -42,7 +28,7 @@ def merged(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo
     ``changes`` have the paths of the repository. A tree that is no commit, and no tagged release, of ``repo``
     keeps its outcome.
     """
-    if outcome.status not in ("conflict", "partly", "look"):
+    if outcome.status not in ("conflict", "partly", "look") or goes_again(outcome):
         return outcome
     tip = exact_tip(tree, repo)
     if not tip:
@@ -52,11 +38,7 @@ def merged(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo
         found = landing_before(changes, also, repo, tip)
     except (KeyError, UserError):
         return outcome  # a clone that lacks objects tells nothing
-    if found is None:
-        return outcome
-    from auditor.patching.port import merged_before  # all that merges: not needed where nothing was found
-
-    return merged_before(outcome, changes, _Known(found))
+    return outcome if found is None or found.reverted_by else landed(outcome, found)
 
 
 def exact_tip(tree: SourceTree, repo: GitRepo) -> str:

@@ -14,7 +14,7 @@ from auditor.patching.linediff import split_lines
 from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status, status_of
 from auditor.patching.moved import finder_of
 from auditor.patching.portfile import merge_file
-from auditor.patching.porthistory import History
+from auditor.patching.porthistory import History, goes_again, landed
 from auditor.patching.porthunks import apply_hunks
 from auditor.patching.portmoved import MovedPart, MovedPort, is_shim
 from auditor.patching.portpieces import FileMerge, Piece
@@ -56,25 +56,13 @@ def port(
 
 
 def merged_before(outcome: Outcome, change_set: ChangeSet, history: History) -> Outcome:
-    """A patch that was merged and then changed is upstream, though it does not read so any more.
-
-    Not where every hunk can be applied again: then it was taken back, whoever did it.
-    """
-    words = {hunk.status for hunk in outcome.hunks}
-    if outcome.status == "upstream" or words <= {"clean", "moved"}:
-        return replace(outcome, note=history.note) if history.note else outcome
-    also = {hunk.to_path for hunk in outcome.hunks if hunk.to_path}
-    landing = history.landing(change_set, also)
-    if landing is None or landing.reverted_by:
-        return replace(outcome, note=history.note) if history.note else outcome
-    told = f"merged as {landing.commit[:12]} ({landing.subject})"
-    hunks = tuple(
-        h
-        if h.status == "upstream"
-        else replace(h, status="upstream", proof="merged, changed since", note="", to_path="")
-        for h in outcome.hunks
-    )
-    return Outcome("upstream", hunks, note=told)
+    """A patch that was merged and then changed is upstream, though it does not read so any more."""
+    if outcome.status != "upstream" and not goes_again(outcome):
+        also = {hunk.to_path for hunk in outcome.hunks if hunk.to_path}
+        landing = history.landing(change_set, also)
+        if landing is not None and not landing.reverted_by:
+            return landed(outcome, landing)
+    return replace(outcome, note=history.note) if history.note else outcome
 
 
 def _outcome(parts: list[FilePort], tree: SourceTree) -> Outcome:

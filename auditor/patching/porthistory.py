@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from auditor.errors import UserError
-from auditor.patching.model import ChangeSet
+from auditor.patching.model import ChangeSet, Outcome
 from auditor.trees.git import GitRepo, checked_revision
 
 Lines = Counter[tuple[str, bytes]]
@@ -15,6 +15,8 @@ Effect = Counter[bytes]
 
 #: Different lines that a change must add or remove to be known by these alone.
 _TELLING = 3
+#: The proof that is told of a hunk that was merged and does not read so any more.
+MERGED = "merged, changed since"
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,21 @@ class Landing:
     commit: str
     subject: str
     reverted_by: str = ""  # a later commit with which it was taken back
+
+
+def goes_again(outcome: Outcome) -> bool:
+    """Whether every hunk can be applied again: then the patch was taken back, whoever did it."""
+    return {hunk.status for hunk in outcome.hunks} <= {"clean", "moved"}
+
+
+def landed(outcome: Outcome, landing: Landing) -> Outcome:
+    """Upstream, for a patch that was merged as ``landing`` and changed since."""
+    told = f"merged as {landing.commit[:12]} ({landing.subject})"
+    hunks = tuple(
+        h if h.status == "upstream" else replace(h, status="upstream", proof=MERGED, note="", to_path="")
+        for h in outcome.hunks
+    )
+    return Outcome("upstream", hunks, note=told)
 
 
 class History:

@@ -15,11 +15,12 @@ import msgspec
 
 from auditor.errors import UserError
 from auditor.patching.line import Line, gallop, relevant, turn
-from auditor.patching.merged import MERGED, exact_tip, landing_before
+from auditor.patching.merged import exact_tip, landing_before
 from auditor.patching.model import ChangeSet, Outcome
 from auditor.patching.outcomes import tool_digest
 from auditor.patching.patchset import Patch
 from auditor.patching.port import port
+from auditor.patching.porthistory import MERGED
 from auditor.patching.remade import Names
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
