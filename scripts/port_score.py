@@ -199,7 +199,7 @@ class WorkTree:
 # -- the tools ----------------------------------------------------------------------------------------
 
 
-def run_command(argv: list[str], root: Path, in_process: bool) -> tuple[int, str]:
+def run_command(argv: list[str], in_process: bool) -> tuple[int, str]:
     """(exit status, what it said) of a port command."""
     if not in_process:
         done = subprocess.run(
@@ -321,7 +321,7 @@ def run_cases(args: argparse.Namespace, cases: list[Path]) -> list[Verdict]:
             argv = ["patches", "port"] if args.in_process else shlex.split(args.command)
             argv += ["--patch", str((case / "patch").resolve()), "--root", str(tree.root.resolve())]
             argv += [] if args.no_revs else ["--base", meta["base"], "--tip", meta["target"]]
-            code, said = run_command(argv, tree.root, args.in_process)
+            code, said = run_command(argv, args.in_process)
         else:
             code, said = run_baseline(args.tool, tree, case / "patch", meta["base"])
         took = time.monotonic() - start

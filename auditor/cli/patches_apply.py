@@ -90,7 +90,7 @@ def apply(
                 _require_result(found, target)
             _say(f"{found.name} is on {target.shown} already\n")
             return EXIT_OK
-        _check_base(target, found, allow_dirty, allow_unknown)
+        _check_base(target, allow_dirty, allow_unknown)
         plan = _plan(found, target, todo, clone)
         if frozen:
             from auditor.patching.lock import read_lock, require_locked
@@ -183,7 +183,7 @@ def _not_yet(patchset: Patchset, target: Target, names: tuple[str, ...]) -> list
     return [p.name for p in patchset.patches if p.name not in there and (not names or p.name in names)]
 
 
-def _check_base(target: Target, patchset: Patchset, allow_dirty: bool, allow_unknown: bool) -> None:
+def _check_base(target: Target, allow_dirty: bool, allow_unknown: bool) -> None:
     unknown = target.unknown()
     if unknown and not allow_unknown:
         raise UserError(

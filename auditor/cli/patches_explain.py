@@ -173,7 +173,7 @@ def _page(
     for story in told.stories:
         lines += _story(story, color, full)
     if not quiet:
-        lines += _next(told, patchset, onto, entry)
+        lines += _next(patchset, onto, entry)
     return lines
 
 
@@ -225,7 +225,7 @@ def _story(story: HunkStory, color: bool, full: bool) -> list[str]:
     return lines
 
 
-def _next(told: Explained, patchset: str, onto: str | None, entry: Planned) -> list[str]:
+def _next(patchset: str, onto: str | None, entry: Planned) -> list[str]:
     base = f" --onto {onto}" if onto is not None else ""
     if entry.outcome.status == "conflict":
         rev = onto or "REV"

@@ -46,9 +46,7 @@ def pieces_of(patchset: Patchset) -> list[Piece]:
     return out
 
 
-def between(
-    before: SourceTree, after: SourceTree, modes: Mapping[str, str] | None = None
-) -> list[FileChange]:
+def between(before: SourceTree, after: SourceTree) -> list[FileChange]:
     """What makes ``after`` of ``before``, file by file, sorted."""
     old, new = before.blobs(), after.blobs()
     out: list[FileChange] = []

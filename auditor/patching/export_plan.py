@@ -114,7 +114,7 @@ def _changes(entry: Planned, before: SourceTree, after: SourceTree) -> list[File
             )
         else:
             return out
-    modes = {path: mode for path, mode in entry.outcome.modes.items()}
+    modes = entry.outcome.modes
     out = []
     for change in between(before, after):
         mode = next(

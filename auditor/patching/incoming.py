@@ -168,7 +168,7 @@ def _take_one(out: Imported, source: Source, options: Options) -> None:
             prefix=naming.prefix,
             allow=options.allow,
         )
-        fitted, tree, more = _fit(changes, found.crlf, out.tree)
+        fitted, tree, more = _fit(changes, out.tree)
         title = source.title or head.subject or _title_of(source.label)
         if number:
             title = f"{title} (part {number + 1})"
@@ -235,7 +235,7 @@ def _without_repeats(files: list[RawFile]) -> list[list[RawFile]]:
 
 
 def _fit(
-    changes: Sequence[FileChange], crlf: bool, tree: SourceTree | None
+    changes: Sequence[FileChange], tree: SourceTree | None
 ) -> tuple[tuple[FileChange, ...], SourceTree | None, list[str]]:
     """The changes with the base's line ends and full blob ids where they fit, and the tree after them."""
     if tree is None:
@@ -246,7 +246,7 @@ def _fit(
     for change in changes:
         old = change.old_path
         before = tree.read(old) if old is not None and old in blobs else None
-        change, note = _line_ends(change, before, crlf)
+        change, note = _line_ends(change, before)
         if note:
             notes.append(f"{change.path}: {note}")
         result = apply_exactly(change, before)
@@ -284,7 +284,7 @@ def _why_not(change: FileChange, before: bytes | None) -> str:
     return f"does not fit the base as it stands: {change.path}"
 
 
-def _line_ends(change: FileChange, before: bytes | None, crlf: bool) -> tuple[FileChange, str]:
+def _line_ends(change: FileChange, before: bytes | None) -> tuple[FileChange, str]:
     """The change in the line ends of the file it goes to, where that has only one kind of them."""
     if before is None or not change.hunks or b"\n" not in before:
         return change, ""

@@ -45,9 +45,8 @@ def file_change(path: str, old: bytes | None, new: bytes | None, *, mode: str = 
 
 def diff_hunks(old: list[bytes], new: list[bytes], context: int = _CONTEXT) -> tuple[Hunk, ...]:
     """The hunks that make ``new`` of ``old``, with ``context`` lines around each."""
-    spans = [span for span in changed_ranges(old, new)]
     groups: list[list[tuple[int, int, int, int]]] = []
-    for span in spans:
+    for span in changed_ranges(old, new):
         if groups and span[0] - groups[-1][-1][1] <= 2 * context:
             groups[-1].append(span)
         else:

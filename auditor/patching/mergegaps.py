@@ -178,7 +178,7 @@ class GapMerge(Mates):
                 continue
             if t.is_scope and any(o.is_scope and o.name == t.name for o in arm.children):
                 removed = any(b.is_scope and b.name == t.name for b in change.removed)
-                if not removed and not _overloads(t, arm):
+                if not removed and not _overloads(t):
                     return [], False, f"`{t.name}` was added on both sides, each its own way"
             if t.kind in ("Assign", "AnnAssign") and not t.in_function():
                 rivals = [o for o in new if o.kind == t.kind and o.norm[:2] == t.norm[:2]]
@@ -205,9 +205,9 @@ class GapMerge(Mates):
             if beside and len(wanted) > len(mates) and _ordered(wanted):
                 settled.guess = settled.guess or "ours added statements beside those that it replaces"
             if early:
-                text = self._text(change, wanted[:early], first.arm)
+                text = self._text(wanted[:early], first.arm)
                 settled.splices.insert(0, Splice(beside, beside, text))
-            text = self._text(change, wanted[early:], first.arm)
+            text = self._text(wanted[early:], first.arm)
             settled.splices.insert(bool(early), Splice(where, where, text))
         return settled
 
@@ -268,7 +268,7 @@ class GapMerge(Mates):
             )
         if inside and not settled.guess and at == len(arm.children) and self._followed(owner):
             settled.guess = "ours added statements right behind the block that it ends"
-        text = self._text(change, wanted, arm)
+        text = self._text(wanted, arm)
         where = arm.children[at].lead if at < len(arm.children) else arm.children[-1].end
         if at == len(arm.children) and not self.ours.data[:where].endswith(b"\n"):
             text = b"\n" + text.rstrip(b"\n")
@@ -328,7 +328,7 @@ class GapMerge(Mates):
         after = self._elsewhere(siblings[change.after]) if change.after < len(siblings) else None
         if before is not None and after is not None and before.arm is after.arm and before.end == after.lead:
             assert before.arm is not None
-            text = self._text(change, change.added, before.arm)
+            text = self._text(change.added, before.arm)
             return Settled([Splice(after.lead, after.lead, text)])
         anchor = before or after
         if anchor is None or anchor.arm is None:
@@ -336,13 +336,13 @@ class GapMerge(Mates):
             return Settled(
                 conflict=f"what stood around `{first_words(change.added[0])}` is gone: `{first_words(lost)}`"
             )
-        text = self._text(change, change.added, anchor.arm)
+        text = self._text(change.added, anchor.arm)
         where = anchor.end if anchor is before else anchor.lead
         return Settled([Splice(where, where, text)], guess="only one of its neighbours is left")
 
     # text
 
-    def _text(self, change: Change, wanted: Sequence[Statement], arm: Arm) -> bytes:
+    def _text(self, wanted: Sequence[Statement], arm: Arm) -> bytes:
         source = wanted[0].source
         return b"".join(self._moved(source, s.lead, s.end, s.arm, arm) for s in wanted)
 
@@ -363,7 +363,7 @@ def _ordered(statements: Sequence[Statement]) -> bool:
     return statements[0].in_order() and not all(map(is_import, statements))
 
 
-def _overloads(statement: Statement, arm: Arm) -> bool:
+def _overloads(statement: Statement) -> bool:
     """Whether several definitions of one name are meant: properties, overloads."""
     return statement.norm[:1] == (b"@",)
 

@@ -51,7 +51,7 @@ def port(
     """
     work = _Port(tree, blobs, dict(renames or {}))
     parts = [work.change(change) for change in change_set.changes]
-    outcome = _outcome(parts, work.tree)
+    outcome = _outcome(parts)
     return outcome if history is None else merged_before(outcome, change_set, history)
 
 
@@ -65,7 +65,7 @@ def merged_before(outcome: Outcome, change_set: ChangeSet, history: History) -> 
     return replace(outcome, note=history.note) if history.note else outcome
 
 
-def _outcome(parts: list[FilePort], tree: SourceTree) -> Outcome:
+def _outcome(parts: list[FilePort]) -> Outcome:
     hunks = tuple(hunk for part in parts for hunk in part.hunks)
     words = {hunk.status for hunk in hunks}
     status = status_of(words)

@@ -1,7 +1,7 @@
 """A patchset moved to another base: planned, written anew, and planned again to prove that it is the same.
 
-Nothing here touches a disk. :func:`rebase` says what every patch comes to; what it gives in ``files`` is all
-that a patchset's folder gets, and there is nothing in it while one patch needs a person.
+Nothing here writes to a disk. :func:`rebase` says what every patch comes to; what it gives in ``files`` is
+all that a patchset's folder gets, and there is nothing in it while one patch needs a person.
 """
 
 from __future__ import annotations

@@ -176,7 +176,7 @@ def _in_file(tree: Tree, path: str, parts: tuple[str, ...], where: str) -> Place
                 return Place(source, parts, nodes, _via(trail))
             step = _imported(tree, path, source, parts)
             if step is None or step[0] in seen:
-                return _missed(tree, path, source, parts, where)
+                return _missed(tree, path, source, parts)
             following, rest = step
         trail.append(path)
         seen.add(following)
@@ -222,7 +222,7 @@ def _imported(
     return None
 
 
-def _missed(tree: Tree, path: str, source: PySource, parts: tuple[str, ...], where: str) -> Place:
+def _missed(tree: Tree, path: str, source: PySource, parts: tuple[str, ...]) -> Place:
     """The symbol is not in its file: elsewhere in the package, or nowhere."""
     if not source.named(parts[:1]):
         found = _search(tree, parts, path)

@@ -72,7 +72,7 @@ class Checkout:
 
     def index(self, paths: Iterable[str]) -> dict[str, IndexEntry]:
         """The index entries of these paths."""
-        wanted = [path for path in paths]
+        wanted = list(paths)
         found: dict[str, IndexEntry] = {}
         for at in range(0, len(wanted), 500):
             listed = self.repo.output(
