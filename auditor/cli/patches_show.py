@@ -44,7 +44,7 @@ def show(patchset: str, patch: str | None, with_diff: bool, form: str, folder: s
     _one(found, found.patch(patch))
     changes = found.patch(patch).changes
     if with_diff and changes is not None:
-        from auditor.patching.diffs import write_diff
+        from auditor.patching.diffwrite import write_diff
 
         click.echo()
         sys.stdout.flush()

@@ -21,16 +21,13 @@ from auditor.patching.diffpaths import (
     without_backup,
 )
 from auditor.patching.diffscan import DEFAULT_LIMITS, Limits, RawFile, Scan, check_size, scan
-from auditor.patching.diffwrite import canonical, write_diff, write_patch
 from auditor.patching.mails import decoded_mail, read_prelude
 from auditor.patching.model import ChangeSet, FileChange
 from auditor.trees.names import blob_id
 
 __all__ = [
-    "DEFAULT_LIMITS", "OPT_IN", "Limits", "binary_after", "binary_before", "canonical", "check_path",
-    "changes_of", "git_names", "parse_patch", "plain_absent", "plain_names",
-    "plain_strips", "same_file", "write_diff",
-    "write_patch",
+    "DEFAULT_LIMITS", "OPT_IN", "Limits", "binary_after", "binary_before", "changes_of", "git_names",
+    "parse_patch", "plain_absent", "plain_names", "plain_strips", "same_file",
 ]  # fmt: skip
 
 #: What a patch may only do where its owner says so: change modes, make or change symbolic links, and add

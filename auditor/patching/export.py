@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from auditor.errors import UserError
-from auditor.patching.diffs import write_diff, write_patch
+from auditor.patching.diffwrite import write_diff, write_patch
 from auditor.patching.header import Header, with_header
 from auditor.patching.linediff import file_change
 from auditor.patching.model import ChangeSet, FileChange

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from auditor.errors import UserError
-from auditor.patching.diffs import write_patch
+from auditor.patching.diffwrite import write_patch
 from auditor.patching.incoming import Incoming, unique_name
 from auditor.patching.patchset import check_name, load_outline
 

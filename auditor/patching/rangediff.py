@@ -14,7 +14,7 @@ from typing import Literal
 
 import msgspec
 
-from auditor.patching.diffs import write_diff
+from auditor.patching.diffwrite import write_diff
 from auditor.patching.header import Header, to_fields
 from auditor.patching.model import ChangeSet
 from auditor.patching.patchset import Patch, Patchset

@@ -11,14 +11,8 @@ from hypothesis import strategies as st
 
 from auditor.errors import UserError
 from auditor.patching import gitbinary
-from auditor.patching.diffs import (
-    Limits,
-    binary_after,
-    binary_before,
-    parse_patch,
-    write_diff,
-    write_patch,
-)
+from auditor.patching.diffs import Limits, binary_after, binary_before, parse_patch
+from auditor.patching.diffwrite import write_diff, write_patch
 from auditor.patching.model import ChangeSet, FileChange
 
 SIMPLE = b"""\

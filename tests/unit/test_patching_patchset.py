@@ -14,7 +14,8 @@ from auditor.cli import groups
 from auditor.cli.clickrun import run
 from auditor.data import data_root
 from auditor.errors import UserError
-from auditor.patching.diffs import parse_patch, write_patch
+from auditor.patching.diffs import parse_patch
+from auditor.patching.diffwrite import write_patch
 from auditor.patching.header import (
     STATUS_WORDS,
     Expectation,
