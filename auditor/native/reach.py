@@ -251,7 +251,7 @@ class Reach:
             if module is None:
                 continue
             entry = Learned(f"{module_name}.{symbol}", module, symbol, 1, "function", V(None))
-            for path in sorted(self.program._readers(entry, self.program.index)):
+            for path in sorted(self.program.readers(entry, self.program.index)):
                 for function in self._registered_in(path, symbol, name):
                     found = True
                     done |= self.points.weighed(function, ()).done
@@ -278,10 +278,10 @@ class Reach:
 
     def _named(self, module: Module, name: str, key: str, info: ClassInfo | None) -> Iterator[Caller]:
         entry = Learned(f"{module.name}.{name}", module, name, 1, "function", V(None))
-        paths = sorted(self.program._readers(entry, self.program.index))
+        paths = sorted(self.program.readers(entry, self.program.index))
         paths.sort(key=lambda path: (path == module.path, path))
         for path in paths:
-            if not self.program._excluded(path):
+            if not self.program.is_excluded(path):
                 yield from self._in_file(path, name, key, info)
                 if self.runs < 0:
                     yield self._anybody(path)
@@ -295,8 +295,8 @@ class Reach:
         classes that derive from it."""
         word = b"." + function.name.encode()
         for path in self._family(function.owner):
-            if word in self.program._peek(path) and not self.program._excluded(path):
-                self.program._watch.read.add(path)
+            if word in self.program.peek(path) and not self.program.is_excluded(path):
+                self.program.watch.read.add(path)
                 yield from self._in_file(path, function.name, key_of(function), None, attribute=True)
             if self.runs < 0:
                 yield self._anybody(path)
@@ -308,11 +308,11 @@ class Reach:
         if key not in self._families:
             program = self.program
             paths = {base.module.path for base in info.mro()}
-            declared = program._class_statements()
+            declared = program.class_statements()
             todo, seen = [info.name], {info.name}
             while todo:
                 base = todo.pop()
-                program._watch.bases.add(base)
+                program.watch.bases.add(base)
                 for child, path in declared.get(base, ()):
                     paths.add(path)
                     if child not in seen:

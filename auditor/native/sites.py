@@ -97,12 +97,12 @@ class Sites:
         program = self.program
         markers = [p.encode() for p in self.profile.native_packages]
         markers += [f"torch.ops.{n}".encode() for n in sorted(self.wrappers.namespaces)]
-        program._watch.words.update((m.decode(), "") for m in markers)
+        program.watch.words.update((m.decode(), "") for m in markers)
         words = self.wrappers.words()
         plain = [w.encode() for w in words]
         for path in sorted(program.paths):
-            data = program._peek(path)
-            if not any(m in data for m in markers) or program._excluded(path):
+            data = program.peek(path)
+            if not any(m in data for m in markers) or program.is_excluded(path):
                 continue
             here = {w.decode() for w in plain if w in data}
             if here:

@@ -77,8 +77,8 @@ class Choices:
         """Whether a text is a value of some setting: whether the code of the arguments has it in quotes."""
         if name not in self._known:
             quoted = tuple(f"{q}{name}{q}".encode() for q in "\"'")
-            self._known[name] = any(q in self.program._peek(p) for p in self.paths for q in quoted)
-            self.program._watch.read.update(self.paths)
+            self._known[name] = any(q in self.program.peek(p) for p in self.paths for q in quoted)
+            self.program.watch.read.update(self.paths)
         return self._known[name]
 
     def _find(self, name: str) -> int:
@@ -90,8 +90,8 @@ class Choices:
 
         functions: list[Function] = []
         for path in self.paths:
-            data = program._peek(path)
-            program._watch.read.add(path)
+            data = program.peek(path)
+            program.watch.read.add(path)
             if any(q.encode() in data for q in quoted):
                 module = program.module(program.paths[path])
                 if module is not None:

@@ -193,7 +193,7 @@ def names_of(program: Program, wrappers: Wrappers) -> dict[str, Uses]:
     short = wrappers.names
     for name in sorted(program.names):
         module = program.module(name)
-        if module is None or program._excluded(module.path):
+        if module is None or program.is_excluded(module.path):
             continue
         program.execute(module)
         for bound in sorted(short):

@@ -148,7 +148,7 @@ class Wrappers:
 def _functions(program: Program, pattern: Words) -> Iterable[Function]:
     for name in sorted(program.names):
         module = program.module(name)
-        if module is None or program._excluded(module.path):
+        if module is None or program.is_excluded(module.path):
             continue
         program.execute(module)
         yield from functions_of(module, lambda segment: pattern.search(segment.text))

@@ -102,8 +102,8 @@ class Program(Flow):
     ) -> None:
         super().__init__()
         self.files = files
-        self._watch = files if isinstance(files, Watched) else Watched(files)
-        self._peek = self._watch.peek
+        self.watch = files if isinstance(files, Watched) else Watched(files)
+        self.peek = self.watch.peek
         self.root = root
         self.profile = profile
         self.assume = dict(assume or {})
@@ -165,7 +165,7 @@ class Program(Flow):
     # -- modules -----------------------------------------------------------------------------------
 
     def in_tree(self, name: str) -> bool:
-        self._watch.asked.add(name)
+        self.watch.asked.add(name)
         return name in self.names or name in self._packages
 
     def module(self, name: str) -> Module | None:
@@ -194,7 +194,7 @@ class Program(Flow):
 
     def module_recorder(self, module: Module) -> Any:
         """Whether gates at module and class level of a file are wanted."""
-        if self._excluded(module.path):
+        if self.is_excluded(module.path):
             return None
         return self._record_raw
 
@@ -396,12 +396,12 @@ class Program(Flow):
             return
         entry = Learned(name, module, short.rpartition(".")[2], line, kind, value)
         self.learned[name] = entry
-        if (self.informative(value) or kind == "attribute") and not self._excluded(module.path):
+        if (self.informative(value) or kind == "attribute") and not self.is_excluded(module.path):
             self.fresh.append(entry)
         if kind == "function":
             self._learn_aliases(entry)
 
-    def _excluded(self, path: str) -> bool:
+    def is_excluded(self, path: str) -> bool:
         hit = self._left_out.get(path)
         if hit is None:
             hit = self._left_out[path] = bool(self.profile.is_excluded(path))
@@ -930,7 +930,7 @@ class Program(Flow):
         if len(function.segment.text) > SHORT:
             return
         name = function.fullname
-        if name not in self._checks and not self._excluded(function.module.path):
+        if name not in self._checks and not self.is_excluded(function.module.path):
             self._checks.add(name)
             called = function.owner.name if function.owner is not None else function.name
             self.fresh.append(Learned(name, function.module, called, node.lineno, "function", value))
@@ -1016,8 +1016,8 @@ class Program(Flow):
             rb"^[ \t]+(?:(?:async[ \t]+)?def[ \t]+" + word + rb"\b|" + word + rb"[ \t]*[:=])", re.M
         )
         todo, seen = [info.name], {info.name}
-        declared = self._class_statements()
-        bases = self._watch.bases
+        declared = self.class_statements()
+        bases = self.watch.bases
         while todo:
             base = todo.pop()
             bases.add(base)
@@ -1042,10 +1042,10 @@ class Program(Flow):
         word = name.encode()
         write = re.compile(rb"\bself\." + word + rb"[ \t]*(?:[:=,]|[-+*/|&]=)(?!=)")
         todo, seen = [info.name], {info.name}
-        declared = self._class_statements()
+        declared = self.class_statements()
         while todo:
             base = todo.pop()
-            self._watch.bases.add(base)
+            self.watch.bases.add(base)
             for child, path in declared.get(base, ()):
                 if child in seen or (base == info.name and path == info.module.path and child == info.name):
                     continue
@@ -1063,12 +1063,12 @@ class Program(Flow):
                                 return True
         return False
 
-    def _class_statements(self) -> dict[str, list[tuple[str, str]]]:
+    def class_statements(self) -> dict[str, list[tuple[str, str]]]:
         """Short name of a base -> (class, path) of every top-level class statement that names it."""
         if self._declared is None:
             self._declared = {}
             for path in self.paths:
-                for base, child in class_statements(self._peek(path)):
+                for base, child in class_statements(self.peek(path)):
                     self._declared.setdefault(base, []).append((child, path))
         return self._declared
 
@@ -1086,7 +1086,7 @@ class Program(Flow):
         first = [
             path
             for path in self.paths
-            if any(word in data for data in (self._peek(path),) for word in externals.ROOT_WORDS)
+            if any(word in data for data in (self.peek(path),) for word in externals.ROOT_WORDS)
         ]
         pattern = Words((), [w.decode() for w in externals.ROOT_WORDS])
         self._round({path: pattern for path in first})
@@ -1098,7 +1098,7 @@ class Program(Flow):
                     break
             rounds += 1
             for function in self.revisit.values():
-                if not self._excluded(function.module.path):
+                if not self.is_excluded(function.module.path):
                     self._later[(function.module.path, function.segment.start)] = function
             self.revisit = {}
             if not self.fresh:
@@ -1114,7 +1114,7 @@ class Program(Flow):
                 if entry.module is None or entry.short.startswith("<"):
                     continue
                 self._hot_words.add(entry.short)
-                for path in self._readers(entry, index):
+                for path in self.readers(entry, index):
                     wanted.setdefault(path, set()).add(entry.short)
             self._forget_callers(
                 {e.short for e in fresh if e.module is not None and not e.short.startswith("<")}
@@ -1172,14 +1172,14 @@ class Program(Flow):
         index: dict[str, set[str]] = {}
         package = self.profile.package.encode()
         for path, name in self.paths.items():
-            data = self._peek(path)
+            data = self.peek(path)
             if b"import *" in data:
                 self._star_files.add(path)
             for target in imported_modules(data, name, path.endswith("__init__.py"), package):
                 index.setdefault(target, set()).add(path)
         return index
 
-    def _readers(self, entry: Learned, index: dict[str, set[str]]) -> set[str]:
+    def readers(self, entry: Learned, index: dict[str, set[str]]) -> set[str]:
         """Files that can mention a learned name: importers of its module, and of what re-exports it."""
         word = entry.short.encode()
         if entry.kind in ("attribute", "method", "property", "classmethod"):
@@ -1197,7 +1197,7 @@ class Program(Flow):
             by_name = index.get(f"{provider}.{entry.short}", set())
             for path in index.get(provider, set()) | by_name:
                 star = path in self._star_files
-                if path not in by_name and word not in self._peek(path):
+                if path not in by_name and word not in self.peek(path):
                     if not (star and path.endswith("__init__.py")):
                         continue
                 elif path not in found:
@@ -1208,8 +1208,8 @@ class Program(Flow):
                     if name not in done:
                         done.add(name)
                         todo.append(name)
-                        self._watch.read.add(path)
-        self._watch.readers.add((entry.short, "", frozenset(done)))
+                        self.watch.read.add(path)
+        self.watch.readers.add((entry.short, "", frozenset(done)))
         return found
 
     def _attribute_readers(self, entry: Learned, index: dict[str, set[str]]) -> set[str]:
@@ -1224,11 +1224,11 @@ class Program(Flow):
         for path in index.get(entry.module.name, ()):
             if path.endswith("__init__.py"):
                 sources.append(self.paths[path])
-                self._watch.read.add(path)
-        self._watch.readers.add((entry.short, "" if public else owner, frozenset(sources)))
+                self.watch.read.add(path)
+        self.watch.readers.add((entry.short, "" if public else owner, frozenset(sources)))
         for source in sources:
             for path in index.get(source, ()):
-                data = self._peek(path)
+                data = self.peek(path)
                 if word in data and (public or holder in data):
                     found.add(path)
         return found & set(self.paths)
@@ -1240,7 +1240,7 @@ class Program(Flow):
             if module is None:
                 continue
             self.execute(module)
-            if self._excluded(path):
+            if self.is_excluded(path):
                 continue
             if module.aliases:
                 extra = [a for n, a in module.aliases.items() if n in self._hot_words]
