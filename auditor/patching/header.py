@@ -15,6 +15,7 @@ import msgspec
 
 from auditor.errors import UserError
 from auditor.patching.edits.model import Edit
+from auditor.patching.kernels.model import Kernel
 from auditor.patching.model import ChangeSet
 from auditor.reporting.published import schema_bytes
 
@@ -120,12 +121,13 @@ class Header(Strict, frozen=True):
 
 
 class PatchFile(Header, frozen=True):
-    """``patches/NAME.yaml``: a head with either edits or a reference."""
+    """``patches/NAME.yaml``: a head with either edits or a reference; with edits also kernels."""
 
     edits: tuple[Edit, ...] = ()
     upstream: Reference | None = None
     exclude: tuple[Text, ...] = ()  # globs of paths that a reference is not wanted for
     examples: tuple[Example, ...] = ()
+    kernels: tuple[Kernel, ...] = ()  # kernels of files that it brings, for `patches verify --kernels`
 
     def header(self) -> Header:
         """The head alone."""

@@ -276,6 +276,8 @@ def _structural(name: str, place: str, raw: bytes) -> Patch:
             else "neither edits nor upstream"
         )
         raise document.error(fact, hints=("keep one of `edits:` and `upstream:`",))
+    if file.kernels and not file.edits:
+        raise document.error("kernels are declared by the patch that brings their files", key="kernels")
     if file.upstream:
         _check_reference(document, file.upstream)
     else:
