@@ -21,9 +21,9 @@ Identifier = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", ma
 class LaunchShape(Strict, frozen=True, kw_only=True):
     """With how many blocks a kernel is launched, for a few sizes that matter.
 
-    In a formula stand the sizes of a shape, compile-time values, values of the configuration, and the names in
-    ``let``. A size that has the name of a configuration's value limits the shape to the configurations that
-    have this value.
+    In a formula stand the sizes of a shape, compile-time values, values of the configuration, and the names
+    in ``let``. A size that has the name of a configuration's value limits the shape to the configurations
+    that have this value.
     """
 
     grid: Annotated[tuple[Formula, ...], msgspec.Meta(min_length=1, max_length=3)]
