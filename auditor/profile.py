@@ -16,6 +16,9 @@ import msgspec
 from auditor.data import data_root
 from auditor.errors import UserError
 
+#: At the top of a repository of a Python package, and never of an installed copy.
+_BUILD_FILES = ("pyproject.toml", "setup.py")
+
 
 class Roots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Folders that the package lies in, tried in order. ``""`` is the top of the tree."""
@@ -240,6 +243,15 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     native: Native = Native()
     jit_loaders: tuple[JitLoader, ...] = ()
     start: Start | None = None
+    places: dict[str, str] = {}  # folder of a repository -> where an installed copy has it
+    audited: bool = True  # without it, only where the project lies is known
+
+    def is_installed(self, paths: Iterable[str]) -> bool:
+        """Whether a tree with these paths is laid out as an installed copy (or a wheel), not a repository."""
+        have = paths if hasattr(paths, "__contains__") else set(paths)
+        if self.root_of(have) != "":
+            return False
+        return "" not in self.roots.repository or not any(name in have for name in _BUILD_FILES)
 
     def root_of(self, paths: Iterable[str]) -> str | None:
         """The source root of a tree with these paths (``"python"``, ``""``), or None if it is not here.

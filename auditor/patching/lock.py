@@ -113,7 +113,7 @@ def base_id(tree: SourceTree, profile: Profile) -> str:
     """
     info = tree.info()
     blobs = tree.blobs()
-    if info.commit or profile.root_of(blobs) != "":
+    if info.commit or not profile.is_installed(blobs):
         return info.content_id
     tops = tuple(f"{name}/" for name in (profile.package, *profile.native_packages))
     return listing_id({path: oid for path, oid in blobs.items() if path.startswith(tops)})

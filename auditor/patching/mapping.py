@@ -19,14 +19,20 @@ class PathMap:
     def __init__(self, profile: Profile, blobs: Mapping[str, str]) -> None:
         self.profile = profile
         self.root = profile.root_of(blobs)
+        self.installed = profile.is_installed(blobs)
+        ways = profile.places.items()
+        self._moved = [(f"{a}/", f"{b}/") if self.installed else (f"{b}/", f"{a}/") for a, b in ways]
         self._packages = tuple(f"{name}/" for name in (profile.package, *profile.native_packages))
 
     def path(self, path: str) -> str | None:
         """The path in this tree; None for what an installed copy does not have."""
+        for old, new in self._moved:
+            if path.startswith(old):
+                return new + path[len(old) :]
         below = self.profile.below_root(path)
         if below.startswith(f"{self.profile.package}/"):
             return f"{self.root}/{below}" if self.root else below
-        if self.root == "" and not below.startswith(self._packages):
+        if self.installed and not below.startswith(self._packages):
             return None
         return path
 

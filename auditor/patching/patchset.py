@@ -46,6 +46,9 @@ class Upstream(Strict, frozen=True):
     root: str = (
         ""  # folder of the repository below which an installed copy begins; "" where the profile knows
     )
+    package: str = ""  # what it is imported as; "" where a profile knows, or as it is called
+    distributions: tuple[Text, ...] = ()  # what an installer calls it
+    places: dict[Text, Text] = {}  # folder of the repository -> where an installed copy has it
 
 
 class Policy(Strict, frozen=True):

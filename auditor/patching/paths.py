@@ -26,7 +26,7 @@ def check_target_path(path: str, place: str | None = None) -> str:
     check_path(path, place)
     for part in path.split("/"):
         name = _folded(part.rstrip(". "))
-        if name in _FORBIDDEN or name in _GIT_FILES:
+        if name in _FORBIDDEN or name in _GIT_FILES or name.startswith(f"{STATE_FOLDER}."):
             why = "makes git run or fetch things" if name in _GIT_FILES else "is not for patches"
             raise UserError("P040", f"a patch names {path!r}, and {part} {why}", place=place)
     return path

@@ -406,7 +406,7 @@ class _Plan:
         before = self._now.blobs()
         for path in outcome.files:
             check_target_path(path, patch.place)
-            if self.map.root == "" and self.map.path(path) is None:
+            if self.map.installed and self.map.path(path) is None:
                 raise UserError("P040", f"{path} is no part of the package", place=patch.place)
         added = [path for path, data in outcome.files.items() if data is not None and path not in before]
         if added:

@@ -19,15 +19,22 @@ class Names:
 
     def __init__(self, profile: Profile, blobs: Mapping[str, str]) -> None:
         roots = [root for root in profile.roots.repository if root]
-        installed = profile.root_of(blobs) == "" and bool(roots)
-        self._prefix = f"{roots[0]}/" if installed else ""
+        installed = profile.is_installed(blobs)
+        self._prefix = f"{roots[0]}/" if installed and roots else ""
+        self._places = [(f"{a}/", f"{b}/") for a, b in profile.places.items()] if installed else []
 
     def repository(self, path: str) -> str:
         """The path in a clone."""
+        for there, here in self._places:
+            if path.startswith(here):
+                return there + path[len(here) :]
         return self._prefix + path
 
     def tree(self, path: str) -> str | None:
         """The path here; None where an installed copy has no such place."""
+        for there, here in self._places:
+            if path.startswith(there):
+                return here + path[len(there) :]
         if not path.startswith(self._prefix):
             return None
         return path[len(self._prefix) :]

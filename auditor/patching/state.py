@@ -37,6 +37,16 @@ class Applied(msgspec.Struct, frozen=True, omit_defaults=True):
     note: str = ""
 
 
+class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where an upstream that has no profile lies, so that its record can be read without the patchset."""
+
+    package: str
+    distributions: tuple[str, ...]
+    url: str = ""
+    root: str = ""
+    places: dict[str, str] = {}
+
+
 class State(msgspec.Struct, frozen=True, omit_defaults=True):
     """Everything that is applied to one target."""
 
@@ -47,6 +57,8 @@ class State(msgspec.Struct, frozen=True, omit_defaults=True):
     result: str  # the tree id after the last patch
     patches: tuple[Applied, ...] = ()
     folders: tuple[str, ...] = ()  # made on the way, outermost first
+    upstream: Facts | None = None  # None for one that has a profile
+    partners: dict[str, str] = {}  # other upstreams written with it -> the way to them from this target
 
 
 def encode(state: State) -> str:

@@ -158,7 +158,7 @@ def test_killed_at_any_moment_it_is_before_or_after(tmp_path: Path) -> None:
 
 def test_a_half_written_patchset_is_not_read(tmp_path: Path) -> None:
     from auditor.patching.write.disk import Root
-    from auditor.patching.write.journal import Put, transact
+    from auditor.patching.write.journal import Put, Share, transact
 
     found = patchset(tmp_path, {"one": [change(PATH, A, ONE)], "two": [change(PATH, ONE, TWO)]})
     before = listing(tmp_path / "patchsets")
@@ -175,10 +175,7 @@ def test_a_half_written_patchset_is_not_read(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         with Root(found.folder) as root:
-            transact(
-                root, found.folder / ".patches-state", puts, verb="port", what="x", state_before=None,
-                state_after=None, step=step,
-            )  # fmt: skip
+            transact(Share(root, found.folder / ".patches-state", puts, "port", "x", None, None), step=step)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
     assert listing(tmp_path / "patchsets") != before

@@ -20,6 +20,8 @@ from auditor.patching.write.ownindex import own_index, require_unlocked
 from auditor.trees.git import CommitFacts, GitRepo, first_words
 from auditor.trees.names import blob_id, decode_path
 
+#: Folder in the git directory with the record and the journal.
+GIT_STORE = "patches-state"
 _SCRATCH = "refs/patches-state/new"
 _NO_ID = "0" * 40
 #: Seconds to wait for another git process that has the index.
@@ -52,7 +54,7 @@ class Checkout:
         assert repo.work_tree is not None
         self.repo = repo
         self.root: Path = repo.work_tree
-        self.store: Path = repo.git_dir / "patches-state"
+        self.store: Path = repo.git_dir / GIT_STORE
         self._quiet: list[str] | None = None
 
     # reading

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from auditor.errors import EXIT_CONFLICT, UserError
 from auditor.patching.paths import STATE_FOLDER
+from auditor.patching.write.checkout import GIT_STORE
 from auditor.patching.write.disk import Root, held, perm_after
-from auditor.patching.write.journal import STATE, Put, left_behind, transact
+from auditor.patching.write.journal import STATE, Put, Share, left_behind, transact
 from auditor.trees.git import GitRepo
 from auditor.trees.names import blob_id
 
@@ -29,7 +30,7 @@ def write_in_place(
 
     ``UserError`` P042 another run, P044 a file that changed since it was read, P056 an unfinished run.
     """
-    store = folder / STATE_FOLDER if repo is None else repo.git_dir / "patches-state"
+    store = folder / STATE_FOLDER if repo is None else repo.git_dir / GIT_STORE
     lock = folder if repo is None else repo.git_dir
     with held(lock, PATIENCE), Root(folder) as root:
         if left_behind(root, store) is not None:
@@ -52,4 +53,4 @@ def write_in_place(
             state: str | None = (store / STATE).read_text(encoding="utf-8")
         except FileNotFoundError:
             state = None
-        transact(root, store, puts, verb="port", what=what, state_before=state, state_after=state)
+        transact(Share(root, store, puts, "port", what, state, state))

@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NoReturn, Protocol
 
 import msgspec
 
@@ -22,6 +22,8 @@ from auditor.trees.names import blob_id
 
 JOURNAL = "journal"
 STATE = "state.json"
+#: In the store of the first target of several: the token of a change that is complete on all of them.
+COMPLETE = "complete"
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,21 @@ class GitPart(msgspec.Struct, frozen=True, omit_defaults=True):
     head_after: str = ""
 
 
+class Member(msgspec.Struct, frozen=True):
+    """One target of a change of several; paths are relative to the folder of the target that names it."""
+
+    name: str  # for people: the upstream
+    root: str
+    store: str
+
+
+class Group(msgspec.Struct, frozen=True):
+    """All targets of one change. The first one's store says whether it is complete; see `together`."""
+
+    token: str
+    members: tuple[Member, ...]
+
+
 class Header(msgspec.Struct, frozen=True):
     """The journal without the old bytes."""
 
@@ -73,6 +90,7 @@ class Header(msgspec.Struct, frozen=True):
     state_before: str | None
     state_after: str | None
     git: GitPart | None = None
+    group: Group | None = None
 
 
 class Git(Protocol):
@@ -83,60 +101,100 @@ class Git(Protocol):
     def back(self, part: GitPart) -> None: ...
 
 
-def transact(
-    root: Root,
-    store: Path,
-    puts: list[Put],
-    *,
-    verb: str,
-    what: str,
-    state_before: str | None,
-    state_after: str | None,
-    drop: tuple[str, ...] = (),
-    git: Git | None = None,
-    part: GitPart | None = None,
-    step: Callable[[str], None] | None = None,
-) -> None:
+@dataclass(frozen=True)
+class Share:
+    """What one target gets in a transaction.
+
+    ``drop`` are folders to remove if they are empty in the end. ``check`` is asked when everything is in
+    place and can still be taken back.
+    """
+
+    root: Root
+    store: Path
+    puts: list[Put]
+    verb: str
+    what: str
+    state_before: str | None
+    state_after: str | None
+    drop: tuple[str, ...] = ()
+    git: Git | None = None
+    part: GitPart | None = None
+    name: str = ""  # for people: the upstream
+    check: Callable[[], None] | None = None
+
+
+def transact(share: Share, *, step: Callable[[str], None] | None = None) -> None:
     """Carry out the change of every file, the git part and the record, or none of them.
 
-    ``drop`` are folders to remove if they are empty in the end. ``UserError`` P043 for a disk that refuses,
-    P044 for a file that somebody else changed meanwhile; the target is as before then.
+    ``UserError`` P043 for a disk that refuses, P044 for a file that somebody else changed meanwhile; the
+    target is as before then.
     """
-    token = f"{os.getpid():x}{os.urandom(4).hex()}"
-    folders = _new_folders(root, puts)
-    header = Header(
+    header = header_of(share)
+    begin(share, header)
+    try:
+        carry(share, header, step)
+        if share.check is not None:
+            share.check()
+    except BaseException as error:
+        put_back(share, header)
+        raise_as_said(error, share)
+    clear(share, header)
+
+
+def header_of(share: Share, group: Group | None = None) -> Header:
+    """The journal of a change before it is begun; asks the disk which folders are new."""
+    return Header(
         schema=1,
-        verb=verb,
-        what=what,
-        token=token,
+        verb=share.verb,
+        what=share.what,
+        token=new_token(),
         entries=tuple(
             Entry(p.path, _id(p.before), _id(p.after), p.before_perm, p.after_perm, len(p.before or b""))
-            for p in puts
+            for p in share.puts
         ),
-        folders=tuple(folders),
-        drop=drop,
-        state_before=state_before,
-        state_after=state_after,
-        git=part,
+        folders=tuple(_new_folders(share.root, share.puts)),
+        drop=share.drop,
+        state_before=share.state_before,
+        state_after=share.state_after,
+        git=share.part,
+        group=group,
     )
-    _begin(store, header, puts)
-    contents = {p.path: p.after for p in puts if p.after is not None}
-    try:
-        _stage(root, header, contents, step)
-        _rename(root, header, step)
-        _read_back(root, header)
-        if git is not None and part is not None:
-            git.forward(part)
-        _write_state(store, state_after)
-    except BaseException as error:
-        _undo(root, store, header, {p.path: p.before for p in puts}, git)
-        _end(store)
-        if isinstance(error, OSError):
-            raise trouble(error, str(error.filename or root.folder)) from error
-        raise
+
+
+def new_token() -> str:
+    """A name that no other change has."""
+    return f"{os.getpid():x}{os.urandom(4).hex()}"
+
+
+def carry(share: Share, header: Header, step: Callable[[str], None] | None) -> None:
+    """Everything between the journal and its end; whatever is raised in it is for `put_back`."""
+    contents = {p.path: p.after for p in share.puts if p.after is not None}
+    _stage(share.root, header, contents, step)
+    _rename(share.root, header, step)
+    _read_back(share.root, header)
+    if share.git is not None and share.part is not None:
+        share.git.forward(share.part)
+    _write_state(share.store, share.state_after)
+
+
+def put_back(share: Share, header: Header) -> None:
+    """The target as before, and the journal gone. ``UserError`` P045 where that fails: it stays then."""
+    _undo(share.root, share.store, header, {p.path: p.before for p in share.puts}, share.git)
+    end(share.store)
+
+
+def clear(share: Share, header: Header) -> None:
+    """The end of a change that is complete: empty folders and the journal go."""
     for folder in reversed(header.drop):
-        root.drop_folder(folder)
-    _end(store)
+        share.root.drop_folder(folder)
+    end(share.store)
+
+
+def raise_as_said(error: BaseException, share: Share) -> NoReturn:
+    """An error of the disk in words, any other as it is."""
+    if isinstance(error, OSError):
+        raise trouble(error, str(error.filename or share.root.folder)) from error
+    raise error
 
 
 def _id(data: bytes | None) -> str:
@@ -166,9 +224,10 @@ def _new_folders(root: Root, puts: list[Put]) -> list[str]:
     return sorted(found, key=lambda path: (path.count("/"), path))
 
 
-def _begin(store: Path, header: Header, puts: list[Put]) -> None:
-    """Put the journal on the disk."""
-    body = b"".join(p.before or b"" for p in puts)
+def begin(share: Share, header: Header) -> None:
+    """Put the journal on the disk. ``UserError`` P043."""
+    store = share.store
+    body = b"".join(p.before or b"" for p in share.puts)
     head = msgspec.json.encode(header)
     made = not store.is_dir()
     try:
@@ -272,7 +331,8 @@ def _undo(
         ) from error
 
 
-def _strange(store: Path, paths: list[str]) -> UserError:
+def strange(store: Path, paths: list[str]) -> UserError:
+    """The error for files that are neither as before nor as after an unfinished run."""
     more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
     return UserError(
         "P046",
@@ -283,8 +343,10 @@ def _strange(store: Path, paths: list[str]) -> UserError:
     )
 
 
-def _end(store: Path) -> None:
+def end(store: Path) -> None:
+    """The journal goes, and the store with it where no record is left."""
     (store / JOURNAL).unlink(missing_ok=True)
+    (store / COMPLETE).unlink(missing_ok=True)  # only after the journal: it says what becomes of others'
     settle_folder(store)
     if not (store / STATE).exists():
         _drop_store(store)
@@ -334,13 +396,13 @@ def left_behind(root: Root, store: Path) -> Found | None:
         old[entry.path] = body[at : at + entry.size] if entry.before else None
         at += entry.size
     whole = True
-    strange = []
+    odd = []
     for entry in header.entries:
         there = _there(root, entry.path)
         if there[0] not in (entry.before, entry.after):
-            strange.append(entry.path)
+            odd.append(entry.path)
         whole = whole and there == _as_after(entry)
-    return Found(header, old, whole and not strange, tuple(strange))
+    return Found(header, old, whole and not odd, tuple(odd))
 
 
 def recover(root: Root, store: Path, found: Found, git: Git | None) -> Literal["finished", "put back"]:
@@ -349,20 +411,30 @@ def recover(root: Root, store: Path, found: Found, git: Git | None) -> Literal["
     ``UserError`` P046 where somebody else changed a file since: nothing is touched then.
     """
     if found.strange:
-        raise _strange(store, list(found.strange))
+        raise strange(store, list(found.strange))
     if found.whole:
-        try:
-            for entry in found.header.entries:
-                root.unstage(entry.path, found.header.token)
-            if git is not None and found.header.git is not None:
-                git.forward(found.header.git)
-            _write_state(store, found.header.state_after)
-            for folder in reversed(found.header.drop):
-                root.drop_folder(folder)
-        except OSError as error:
-            raise trouble(error, str(error.filename or root.folder)) from None
-        _end(store)
+        finish(root, store, found, git)
         return "finished"
-    _undo(root, store, found.header, found.old, git)
-    _end(store)
+    take_back(root, store, found, git)
     return "put back"
+
+
+def finish(root: Root, store: Path, found: Found, git: Git | None) -> None:
+    """Index, branch, HEAD and record of a change whose files are all in place; then the journal goes."""
+    try:
+        for entry in found.header.entries:
+            root.unstage(entry.path, found.header.token)
+        if git is not None and found.header.git is not None:
+            git.forward(found.header.git)
+        _write_state(store, found.header.state_after)
+        for folder in reversed(found.header.drop):
+            root.drop_folder(folder)
+    except OSError as error:
+        raise trouble(error, str(error.filename or root.folder)) from None
+    end(store)
+
+
+def take_back(root: Root, store: Path, found: Found, git: Git | None) -> None:
+    """The target as before a change that was left; then the journal goes."""
+    _undo(root, store, found.header, found.old, git)
+    end(store)

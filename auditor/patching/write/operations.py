@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import msgspec
 
@@ -13,11 +15,24 @@ from auditor.patching.delta import delta
 from auditor.patching.state import SCHEMA, Applied, State, encode, how_it_stands
 from auditor.patching.treeid import parse_listing, tree_id
 from auditor.patching.unapply import take_back
-from auditor.patching.write.checkout import Checkout, Commit, IndexEntry
+from auditor.patching.upstreams import facts_of
+from auditor.patching.write.checkout import GIT_STORE, Checkout, Commit, IndexEntry
 from auditor.patching.write.disk import Root, held, perm_after
-from auditor.patching.write.journal import GitPart, Put, left_behind, recover, transact
+from auditor.patching.write.journal import (
+    COMPLETE,
+    JOURNAL,
+    Found,
+    GitPart,
+    Group,
+    Put,
+    Share,
+    left_behind,
+    recover,
+)
 from auditor.patching.write.ownindex import sweep
 from auditor.patching.write.target import Target
+from auditor.patching.write.together import Left, places, recover_together, transact_together
+from auditor.trees.git import GitRepo
 from auditor.trees.names import blob_id, listing_id
 
 #: Seconds to wait for another run on the same target.
@@ -53,18 +68,53 @@ class Written:
 @contextmanager
 def at_work(target: Target, patience: float = PATIENCE) -> Iterator[Root]:
     """Hold the target for a change. ``UserError`` P042 another run, P056 an unfinished one."""
-    lock = target.checkout.repo.git_dir if target.checkout is not None else target.root
-    with held(lock, patience), Root(target.root) as root:
-        found = left_behind(root, target.store)
-        if found is not None:
-            raise UserError(
-                "P056",
-                f"an earlier run was stopped in the middle ({found.header.verb} {found.header.what})",
-                place=target.shown,
-                hints=[f"patches doctor {target.option}"],
-                exit_code=EXIT_CONFLICT,
-            )
-        yield root
+    with all_at_work([target], patience) as roots:
+        yield roots[0]
+
+
+@contextmanager
+def all_at_work(targets: Sequence[Target], patience: float = PATIENCE) -> Iterator[list[Root]]:
+    """Hold several targets, always in the same order, so that two runs cannot wait for each other."""
+    with ExitStack() as stack:
+        for lock in _locks([_lock_of(target) for target in targets]):
+            stack.enter_context(held(lock, patience))
+        roots = [stack.enter_context(Root(target.root)) for target in targets]
+        for target, root in zip(targets, roots, strict=True):
+            found = left_behind(root, target.store)
+            if found is not None:
+                raise UserError(
+                    "P056",
+                    f"an earlier run was stopped in the middle ({found.header.verb} {found.header.what})",
+                    place=target.shown,
+                    hints=[f"patches doctor {target.option}"],
+                    exit_code=EXIT_CONFLICT,
+                )
+        yield roots
+
+
+def _lock_of(target: Target) -> Path:
+    return target.checkout.repo.git_dir if target.checkout is not None else target.root
+
+
+def _locks(folders: Sequence[Path]) -> list[Path]:
+    """Each folder once: two upstreams may lie in one."""
+    return [Path(text) for text in sorted({os.path.realpath(folder) for folder in folders})]
+
+
+@dataclass(frozen=True)
+class Ready:
+    """What a change would do to one target: nothing is written yet."""
+
+    target: Target
+    share: Share
+    written: Written
+    removed: tuple[Applied, ...] = ()
+
+
+def write_all(ready: Sequence[Ready], *, progress: Callable[[str], None] | None = None) -> list[Written]:
+    """Write to every target, or to none; each is read back before the change counts as complete."""
+    transact_together([each.share for each in ready], step=progress)
+    return [each.written for each in ready]
 
 
 def write_steps(
@@ -76,9 +126,23 @@ def write_steps(
     branch: str = "",
     progress: Callable[[str], None] | None = None,
 ) -> Written:
-    """Write planned patches on top of what the target holds. ``way``: ``commits``, ``staged``, ``folder``.
+    """Write planned patches on top of what the target holds: `ready_steps`, then all of it or nothing."""
+    return write_all([ready_steps(target, root, steps, way=way, branch=branch)], progress=progress)[0]
+
+
+def ready_steps(
+    target: Target,
+    root: Root,
+    steps: Sequence[Step],
+    *,
+    way: str,
+    branch: str = "",
+    partners: Mapping[str, str] | None = None,
+) -> Ready:
+    """Planned patches on top of what the target holds. ``way``: ``commits``, ``staged``, ``folder``.
 
     The plan must have been made on ``target.tree``; a file that differs from it by now is refused (P051).
+    ``partners`` are the other upstreams that are written in the same change, and the way to them.
     """
     if target.checkout is not None:
         target.checkout.require_idle()
@@ -104,10 +168,11 @@ def write_steps(
         result=result,
         patches=(*(state.patches if state is not None else ()), *applied),
         folders=_folders(root, state, before, after),
+        upstream=facts_of(target.profile),
+        partners={**(state.partners if state is not None else {}), **(partners or {})},
     )
-    _commit(target, root, before, after, "apply", steps, state, new, part, progress)
-    _same_tree(target, result, way, part)
-    return Written(result, tuple(ids), branch, tuple(sorted(after)))
+    share = _share(target, root, before, after, "apply", steps, state, new, part, result)
+    return Ready(target, share, Written(result, tuple(ids), branch, tuple(sorted(after))))
 
 
 def revert(
@@ -117,7 +182,13 @@ def revert(
     *,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Written, list[Applied]]:
-    """Take patches out by inverse change, last one first; every byte, mode and index entry as before them.
+    """Take patches out by inverse change: `ready_revert`, then all of it or nothing."""
+    ready = ready_revert(target, root, names)
+    return write_all([ready], progress=progress)[0], list(ready.removed)
+
+
+def ready_revert(target: Target, root: Root, names: Sequence[tuple[str, str]]) -> Ready:
+    """Patches taken out by inverse change, last one first; every byte, mode and index entry as before them.
 
     ``UserError`` P053 (a conflict) where somebody changed the same lines since, P057 if nothing is applied.
     """
@@ -137,43 +208,93 @@ def revert(
     result = _result(target, after, state.way)
     new = None
     if undone.kept:
-        new = State(SCHEMA, state.project, state.way, state.base, result, undone.kept, state.folders)
+        new = msgspec.structs.replace(state, result=result, patches=undone.kept)
     drop = () if undone.kept else state.folders
-    _commit(target, root, before, after, "revert", undone.removed, state, new, part, progress, drop)
-    _same_tree(target, result, state.way, part)
-    return Written(result, tuple(ids), "", tuple(sorted(after))), list(undone.removed)
+    share = _share(target, root, before, after, "revert", undone.removed, state, new, part, result, drop)
+    written = Written(result, tuple(ids), "", tuple(sorted(after)))
+    return Ready(target, share, written, tuple(undone.removed))
 
 
 def repair(target: Target, patience: float = PATIENCE) -> tuple[str, str]:
-    """Finish or put back an unfinished run: (``finished``, ``put back`` or ``""``, what it was)."""
-    lock = target.checkout.repo.git_dir if target.checkout is not None else target.root
-    with held(lock, patience), Root(target.root) as root:
+    """Finish or put back an unfinished run: (``finished``, ``put back`` or ``""``, what it was).
+
+    One that changed several targets is finished or put back on all of them.
+    """
+    group: Group | None = None
+    with held(_lock_of(target), patience), Root(target.root) as root:
         found = left_behind(root, target.store)
         if found is None:
             _sweep(target)
             return "", ""
-        how = recover(root, target.store, found, target.checkout)
-        _sweep(target)
-        return how, f"{found.header.verb} {found.header.what}"
+        group = found.header.group
+        if group is None:
+            how = recover(root, target.store, found, target.checkout)
+            _sweep(target)
+            return how, f"{found.header.verb} {found.header.what}"
+    return _repair_group(target, group, patience)
+
+
+def _repair_group(target: Target, group: Group, patience: float) -> tuple[str, str]:
+    """The same for a change of several targets; nobody may have repaired it since it was seen."""
+    all_places = places(group, target.root)
+    with ExitStack() as stack:
+        locks = [p.store.parent if p.store.name == GIT_STORE else p.root for p in all_places]
+        for lock in _locks(locks):
+            stack.enter_context(held(lock, patience))
+        left: list[Left] = []
+        for place in all_places:
+            root = stack.enter_context(Root(place.root))
+            found = left_behind(root, place.store)
+            if found is not None and found.header.group is not None:
+                if found.header.group.token == group.token:
+                    left.append(Left(place, root, found, _git_of(place.root, found)))
+        if not left:
+            return "", ""
+        what = "; ".join(dict.fromkeys(f"{each.found.header.verb} {each.found.header.what}" for each in left))
+        how = recover_together(group, all_places, left)
+        for place, git in [(each.place, each.git) for each in left]:
+            _sweep_store(place.store, git.repo.git_dir if isinstance(git, Checkout) else None)
+    return how, f"{what} ({', '.join(place.name for place in all_places)})"
+
+
+def _git_of(root: Path, found: Found) -> Checkout | None:
+    if found.header.git is None:
+        return None
+    repo = GitRepo.at(root)
+    if repo is None or repo.work_tree is None:
+        raise UserError(
+            "P048",
+            "an unfinished run changed a checkout, which is none any more",
+            place=str(root),
+            hints=["restore it, then: patches doctor --to PATH"],
+            exit_code=EXIT_CONFLICT,
+        )
+    return Checkout(repo)
 
 
 def _sweep(target: Target) -> None:
     """Remove what a run that was killed before its journal was whole left in the store."""
-    if target.checkout is not None:
-        sweep(target.checkout.repo.git_dir, target.store)
+    _sweep_store(target.store, target.checkout.repo.git_dir if target.checkout is not None else None)
+
+
+def _sweep_store(store: Path, git_dir: Path | None) -> None:
+    if git_dir is not None:
+        sweep(git_dir, store)
+    names = ["journal.tmp", "state.json.tmp", f"{COMPLETE}.tmp"]
+    if not (store / JOURNAL).exists():
+        names.append(COMPLETE)  # the last thing that a change of several targets removes
     try:
-        for name in ("journal.tmp", "state.json.tmp"):
-            if (target.store / name).exists():
-                (target.store / name).unlink()
-        target.store.rmdir()
+        for name in names:
+            if (store / name).exists():
+                (store / name).unlink()
+        store.rmdir()
     except OSError:
         pass  # not empty, not there, or a disk that cannot be written: nothing depends on it
 
 
 def forget(target: Target, patience: float = PATIENCE) -> None:
     """Drop the record of a target whose files were replaced since."""
-    lock = target.checkout.repo.git_dir if target.checkout is not None else target.root
-    with held(lock, patience):
+    with held(_lock_of(target), patience):
         drop_record(target)
 
 
@@ -424,7 +545,7 @@ def _result(target: Target, after: dict[str, _File], way: str) -> str:
     return tree_id(listing)
 
 
-def _commit(
+def _share(
     target: Target,
     root: Root,
     before: dict[str, _File],
@@ -434,26 +555,28 @@ def _commit(
     old: State | None,
     new: State | None,
     part: GitPart | None,
-    progress: Callable[[str], None] | None,
+    result: str,
     drop: tuple[str, ...] = (),
-) -> None:
+) -> Share:
     puts = [
         Put(path, before[path][0], data, before[path][1], perm)
         for path, (data, perm) in sorted(after.items())
         if (data, perm) != before[path]
     ]
-    transact(
+    known = new or old
+    return Share(
         root,
         target.store,
         puts,
-        verb=verb,
-        what=", ".join(dict.fromkeys(entry.name for entry in what)),
-        state_before=encode(old) if old is not None else None,
-        state_after=encode(new) if new is not None else None,
-        drop=drop,
-        git=target.checkout,
-        part=part,
-        step=progress,
+        verb,
+        ", ".join(dict.fromkeys(entry.name for entry in what)),
+        encode(old) if old is not None else None,
+        encode(new) if new is not None else None,
+        drop,
+        target.checkout,
+        part,
+        target.profile.name,
+        (lambda: _same_tree(target, result, known.way, part)) if known is not None else None,
     )
 
 

@@ -36,10 +36,13 @@ class Target:
     profile: Profile
     checkout: Checkout | None = None
     installed: str | None = None  # the environment it was looked for in, "" for that of this interpreter
+    named: bool = False  # it was named together with its upstream
 
     @property
     def option(self) -> str:
         """The option that names this target again, as it can be typed."""
+        if self.named:
+            return f"--to {shlex.quote(f'{self.profile.name}={self.shown}')}"
         if self.installed is not None:
             return f"--installed {shlex.quote(self.installed)}" if self.installed else "--installed"
         return f"--to {shlex.quote(self.shown)}"
@@ -151,6 +154,11 @@ class Target:
         return ""
 
 
+def store_of(folder: Path, profile: Profile) -> Path:
+    """Where the record of an upstream lies in a folder: several upstreams may lie in one site-packages."""
+    return folder / (STATE_FOLDER if profile.audited else f"{STATE_FOLDER}.{profile.name}")
+
+
 def _packages(profile: Profile, root: Path) -> list[str]:
     names = (profile.package, *profile.native_packages)
     return [name for name in names if (root / name).is_dir() and not (root / name).is_symlink()]
@@ -188,7 +196,7 @@ def open_target(where: str | None, installed: bool | str | None, profile: Profil
     for folder in (path, path.parent if path.name == profile.package else path, *_site_folders(path)):
         if _holds(folder, profile, False):
             _refuse_two_copies([folder], profile)
-            return Target(folder, folder / STATE_FOLDER, where, profile)
+            return Target(folder, store_of(folder, profile), where, profile)
     # Nothing of the project: let the trees say what is wrong.
     open_tree(
         TreeSpec(path=where),
@@ -218,7 +226,7 @@ def _installed(where: str | None, profile: Profile) -> Target:
     if repo is not None and repo.work_tree is not None:
         checkout = Checkout(repo)
         return Target(checkout.root, checkout.store, shown, profile, checkout, where or "")
-    return Target(root, root / STATE_FOLDER, shown, profile, installed=where or "")
+    return Target(root, store_of(root, profile), shown, profile, installed=where or "")
 
 
 def _sites(where: str) -> list[Path]:
