@@ -217,6 +217,29 @@ class JitLoader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     compiler: tuple[str, ...] = ()  # functions that ask the compiler for its version: the assumed CUDA
     files: tuple[str, ...] = ()  # keywords with the sources
     exports: tuple[str, ...] = ()  # keywords with (exported name, C++ function)
+    cache: str = ""  # decorator of a function that builds once
+
+
+class OperatorFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A function of the project that registers a Python function as an operator of PyTorch."""
+
+    function: str  # by full name
+    namespace: str
+    name: str  # keyword with the operator's name; where it is not given, that of the Python function
+    position: int | None = None  # of the name, where it may be given without its keyword
+    decorates: bool = False
+    mutates: str = ""  # keyword with the names of parameters that are written to
+    fake: str = ""  # keyword with the fake implementation
+
+
+class Plugins(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How an installed package may replace functions of the project when it starts."""
+
+    group: str  # of entry points: functions without arguments
+    registry: str  # class, by full name
+    register: str  # its method: full name of what is replaced, function, kind
+    apply: str  # its method, without arguments, which the project calls after all plugins
+    kind: str  # by full name: the kind that replaces
 
 
 class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True):
@@ -242,6 +265,8 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
     kernel_registries: tuple[KernelRegistry, ...] = ()
     native: Native = Native()
     jit_loaders: tuple[JitLoader, ...] = ()
+    operators: tuple[OperatorFunction, ...] = ()
+    plugins: Plugins | None = None
     start: Start | None = None
     places: dict[str, str] = {}  # folder of a repository -> where an installed copy has it
     audited: bool = True  # without it, only where the project lies is known
@@ -341,7 +366,7 @@ def read_profile(path: Path, shown: str, *, memo: MutableMapping[bytes, bytes] |
     if memo is not None:
         import hashlib
 
-        key = b"profile/3 " + hashlib.sha256(raw).hexdigest().encode()
+        key = b"profile/4 " + hashlib.sha256(raw).hexdigest().encode()
         kept = memo.get(key)
         if kept is not None:
             try:

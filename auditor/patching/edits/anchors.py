@@ -144,6 +144,18 @@ def resolve_name(tree: Tree, where: str, name: str) -> Place:
     return Place(place.source, around, nodes, place.moved, place.sure)
 
 
+def module_itself(tree: Tree, where: str) -> Place:
+    """A module by import path or file, also one that only passes names on. ``Miss`` P070."""
+    if "/" in where or where.endswith(".py"):
+        path: str | None = tree.path(where.partition(":")[0])
+    else:
+        path = tree.module_path(tuple(where.split(".")))
+    if path is None:
+        raise Miss("P070", f"no module {where}")
+    source = read_source(tree.read(path), path)
+    return Place(source, (), [source.tree])
+
+
 def _resolved(tree: Tree, where: str) -> Place:
     if "/" in where or where.endswith(".py"):
         path, _, symbol = where.partition(":")

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.patching.edits import conditions, model, statements, texts, values
-from auditor.patching.edits.anchors import Place, Tree, elsewhere, resolve, resolve_name
+from auditor.patching.edits.anchors import Place, Tree, elsewhere, module_itself, resolve, resolve_name
 from auditor.patching.edits.expand import expanded
+from auditor.patching.edits.kernel import Exposed
 from auditor.patching.edits.miss import Miss, NotHere
+from auditor.patching.edits.operators import registered
 from auditor.patching.edits.source import Splice, read_source, splice
 from auditor.patching.model import HunkResult, Outcome, Status, status_of
 from auditor.patching.portcheck import compiles
@@ -21,6 +23,7 @@ from auditor.trees.overlay import OverlayTree
 
 _PYTHON: dict[type[model.Strict], Callable[..., list[Splice]]] = {
     model.AddImport: statements.add_import,
+    Exposed: statements.expose,
     model.Narrow: conditions.condition,
     model.Widen: conditions.condition,
     model.InsertArm: conditions.arm,
@@ -78,6 +81,8 @@ class _Work:
         handler = _PYTHON[type(edit)]
         if isinstance(edit, (model.SetConstant, model.AddMember)) and edit.name.isidentifier():
             place = resolve_name(self.tree, named, edit.name)
+        elif isinstance(edit, Exposed):
+            place = module_itself(self.tree, named)
         else:
             place = resolve(self.tree, named)
         try:
@@ -184,6 +189,8 @@ def apply(
             if only is None or concerns(part, only):
                 work.edit(index, part)
     _check_names(work, tree, profile, imports=only is None)
+    if only is None:
+        _check_operators(work, edits)
     if len(edits) > 1 and work.touched and all(r.status != "conflict" for r in work.results):
         _check_done(work, edits, only)
     words = {result.status for result in work.results if result.proof != _IMPORTED} or {"upstream"}
@@ -195,6 +202,25 @@ def apply(
         return Outcome(status, tuple(work.results))
     kept = {path: work.tree.files[path] for path in sorted(work.touched) if _differs(work, tree, path)}
     return Outcome(status, tuple(work.results), kept)
+
+
+def _check_operators(work: _Work, edits: Sequence[model.Edit]) -> None:
+    """Every operator that is registered here is registered once in the result."""
+    for index, edit in enumerate(edits):
+        body = edit.body()
+        own = [at for at, result in enumerate(work.results) if result.index == index]
+        if not isinstance(body, model.RegisterKernel) or any(
+            work.results[at].status in ("conflict", "skipped") for at in own
+        ):
+            continue
+        found = registered(work.tree, body.operator)
+        if len(found) == 1:
+            continue
+        note = f"P079: nothing registers {body.operator}"
+        if found:
+            note = f"P079: {body.operator} is taken: it is registered {len(found)} times, by "
+            note += ", ".join(each.shown() for each in found[:4])
+        work.results[own[0]] = replace(work.results[own[0]], status="conflict", proof="", note=note)
 
 
 def _check_done(work: _Work, edits: Sequence[model.Edit], only: str | None) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from auditor.errors import UserError
 from auditor.patching.diffpaths import check_path
 from auditor.patching.edits import model
+from auditor.patching.edits.schema import mismatches, read_schema
 from auditor.patching.edits.source import call_parts, expression, statements
 from auditor.queries.pattern import PatternError, shape
 from auditor.yamlio import Document
@@ -204,10 +205,79 @@ def _kernel(body: model.RegisterKernel) -> Iterator[tuple[tuple[str | int, ...],
                 yield (), f"a custom operator needs `{name}`"
     elif not body.wrapper and not body.fake:
         yield (), "a native operator needs `wrapper` or `fake` in Python"
-    for index, site in enumerate(body.dispatch):
-        here = f"{site.in_}.".startswith(f"{body.in_}.")
-        if not here and not any(body.in_.rpartition(".")[2] in line for line in site.imports):
-            fact = f"the operator is there once {body.in_} is imported: list that in `imports`"
-            yield ("dispatch", index), fact
+    elif not body.native.definition.insert and not body.schema:
+        yield ("schema",), "a definition is written from the schema; give it, or `insert`"
+    if body.native is not None and body.native.header is not None and not body.native.header.insert:
+        yield ("native", "header"), "a declaration in C++ has to be given: `insert`"
+    if body.through == "project" and (body.native is not None or body.device != "CUDA"):
+        yield ("through",), "the project's function registers Python functions for CUDA"
+    if body.expose and not body.wrapper:
+        yield ("expose",), "only `wrapper` can be exposed"
+    if body.jit is not None:
+        yield from _jit(body.jit)
     if '"' in body.schema or "\\" in body.schema or "\n" in body.schema:
         yield ("schema",), "a schema is one line without quotes"
+    elif body.schema:
+        yield from _signatures(body)
+    yield from _sites(body)
+
+
+def _sites(body: model.RegisterKernel) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    for index, site in enumerate(body.dispatch):
+        here = f"{site.in_}.".startswith(f"{body.in_}.")
+        module = body.in_.partition(":")[0].removesuffix(".py").replace("/", ".").rpartition(".")[2]
+        if not here and not any(module in line for line in site.imports):
+            fact = f"the operator is there once {body.in_} is imported: list that in `imports`"
+            yield ("dispatch", index), fact
+        names = [body.operator.partition("::")[2]]
+        names += [node.name for text in (body.implementation, body.wrapper) for node in _functions(text)]
+        used = {node.id for node in ast.walk(_parsed(site.code)) if isinstance(node, ast.Name)}
+        used |= {node.attr for node in ast.walk(_parsed(site.code)) if isinstance(node, ast.Attribute)}
+        if not used & set(names):
+            yield ("dispatch", index, "code"), f"it uses none of {', '.join(dict.fromkeys(names))}"
+
+
+def _signatures(body: model.RegisterKernel) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Implementation and fake implementation take what the schema says."""
+    try:
+        schema = read_schema(body.schema)
+    except ValueError as error:
+        yield ("schema",), str(error)
+        return
+    for name in ("implementation", "fake"):
+        functions = list(_functions(getattr(body, name)))
+        if len(functions) == 1:
+            typed = body.through == "project" and name == "implementation"
+            for fact in mismatches(schema, functions[0], typed=typed):
+                yield (name,), fact
+        elif functions or getattr(body, name):
+            yield (name,), "one function, without further statements"
+
+
+def _jit(jit: model.Jit) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    try:
+        check_path(jit.source, None)
+    except UserError as error:
+        yield ("jit", "source"), str(error)
+    if jit.suffix not in ("", "a", "f"):
+        yield ("jit", "suffix"), "an architecture has the suffix a or f, or none"
+    if '"' in jit.function or "\n" in jit.function:
+        yield ("jit", "function"), "the name of a C++ function, without quotes"
+    if jit.arguments:
+        try:
+            call = expression(f"f({jit.arguments})")
+        except SyntaxError as error:
+            yield ("jit", "arguments"), f"not arguments of a call: {error.msg}"
+            return
+        if isinstance(call, ast.Call) and call.args:
+            yield ("jit", "arguments"), "further arguments are given by name"
+
+
+def _functions(text: str) -> Iterator[ast.FunctionDef]:
+    for node in _statements(text) if text else ():
+        if isinstance(node, ast.FunctionDef):
+            yield node
+
+
+def _parsed(text: str) -> ast.Module:
+    return ast.Module(body=_statements(text), type_ignores=[])

@@ -205,12 +205,15 @@ class Dispatch(Counted, frozen=True, kw_only=True):
 
 
 class NativeText(Strict, frozen=True, kw_only=True):
-    """One line or more of native code, placed by exact text."""
+    """One line or more of native code, placed by exact text.
+
+    Without ``insert`` a definition or an implementation is written from operator and schema.
+    """
 
     path: Path
     after: str = ""
     before: str = ""
-    insert: Text
+    insert: str = ""
     count: Count = 1
 
 
@@ -225,6 +228,20 @@ class Native(Strict, frozen=True, kw_only=True):
     implementation: NativeText | None = None
 
 
+class Jit(Strict, frozen=True, kw_only=True):
+    """Native code that the project's own loader compiles at run time; the profile names the loader.
+
+    Module ``in`` gets a function ``_jit_NAME_module`` that builds it once; ``implementation`` calls it.
+    """
+
+    source: Path  # below the folder of the loader's sources, wherever this tree has that
+    from_: Text = msgspec.field(name="from")
+    function: Text  # what is exported, in C++: "ours::Scale::run"
+    export: str = ""  # under which name; by default the operator's own
+    suffix: str = ""  # "a": compiled for the device's own architecture only, with its special instructions
+    arguments: str = ""  # further keyword arguments of the loader, as written in a call
+
+
 class RegisterKernel(Strict, frozen=True, kw_only=True):
     """An operator with schema and fake implementation, its call site, and an opt-out flag.
 
@@ -234,6 +251,12 @@ class RegisterKernel(Strict, frozen=True, kw_only=True):
 
     in_: Text = msgspec.field(name="in")
     operator: Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z_]\w*::[A-Za-z_]\w*$")]
+    #: ``torch``: registered with PyTorch's own functions; ``project``: with the function of the project that
+    #: the profile names, which takes the schema from the annotations.
+    through: Literal["torch", "project"] = "torch"
+    file: AddFile | None = None  # the kernel's own file; ``in`` may be that
+    jit: Jit | None = None
+    expose: str = ""  # a module in which the name of ``wrapper`` is imported too
     schema: str = ""  # "(Tensor q, float scale) -> Tensor"
     implementation: str = ""
     fake: str = ""

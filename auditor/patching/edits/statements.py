@@ -384,6 +384,22 @@ def _import_anchor(imports: list[ast.stmt], wanted: ast.Import | ast.ImportFrom)
     return imports[-1]
 
 
+def expose(place: Place, edit: model.AddImport) -> list[Splice]:
+    """An import among those through which a module passes names of its package on, in whichever block."""
+    wanted = statements(edit.import_)[0]
+    assert isinstance(wanted, ast.ImportFrom)
+    top = str(wanted.module).partition(".")[0]
+    found = [node for node in ast.walk(place.source.tree) if isinstance(node, ast.ImportFrom)]
+    known = {(node.module, alias.name) for node in found for alias in node.names}
+    if all((wanted.module, alias.name) in known for alias in wanted.names):
+        return []
+    same_package = [node for node in found if str(node.module).partition(".")[0] == top]
+    if not same_package:
+        return add_import(place, edit)
+    last = max(same_package, key=lambda node: node.lineno)
+    return [_beside(place.source, last, edit.import_, before=False)]
+
+
 def declare_flag(place: Place, edit: model.DeclareFlag) -> list[Splice]:
     """One more flag after the last of a class of flags."""
     source = place.source

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from auditor.patching.edits import model
 from auditor.patching.edits.anchors import Tree
+from auditor.patching.edits.kernel import KernelFile
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import Splice
 from auditor.trees.names import blob_id
@@ -27,6 +28,8 @@ def whole_file(
     if files is None:
         raise Miss("P078", f"no folder `files/` to take {edit.from_} from")
     data = files(edit.from_)
+    if isinstance(edit, KernelFile):
+        data = data.rstrip(b"\n") + b"\n" + edit.tail.encode()
     if there == data:
         return path, data, False
     if isinstance(edit, model.AddFile):

@@ -1,0 +1,212 @@
+"""What registering a kernel comes to: the plain edits of each route, in the words of this tree.
+
+Which function of the project registers an operator, and which compiles native code at run time, the profile
+says; here it is looked up which of them this tree has.
+"""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Iterator
+
+from auditor.patching.edits import model
+from auditor.patching.edits.anchors import Tree
+from auditor.patching.edits.miss import Miss
+from auditor.patching.edits.schema import read_schema
+from auditor.patching.edits.source import dedented, read_source, statements
+from auditor.profile import JitLoader, OperatorFunction
+
+
+class KernelFile(model.AddFile, frozen=True, kw_only=True):
+    """A kernel's own file with its registration below: what is added is the content and ``tail``."""
+
+    tail: str = ""
+
+
+class Exposed(model.AddImport, frozen=True, kw_only=True):
+    """An import in a module that passes names on, which is exactly the place that is meant."""
+
+
+def kernel(edit: model.RegisterKernel, tree: Tree) -> Iterator[model.Strict]:
+    """The edits that a kernel stands for, without its flag. ``Miss`` P070 where the tree lacks the route."""
+    if edit.native is not None:
+        yield from _native(edit, edit.native)
+    pieces, imports = _pieces(edit, tree)
+    if edit.file is not None and _is_module(edit.file.path, edit.in_, tree):
+        tail = "".join(f"\n\n{dedented(piece).rstrip()}\n" for piece in pieces)
+        head = "".join(f"{line}  # noqa: E402\n" for line in imports if line != "import torch")
+        yield KernelFile(
+            path=edit.file.path, from_=edit.file.from_, tail=f"\n\n{head}{tail}" if head else tail
+        )
+    else:
+        if edit.file is not None:
+            yield edit.file
+        for line in imports:
+            yield model.AddImport(in_=edit.in_, import_=line)
+        for piece in pieces:
+            yield model.Insert(in_=edit.in_, at="end", code=piece)
+    if edit.jit is not None:
+        loader = jit_loader(tree)
+        yield model.AddFile(path=f"{loader.folder}/{loader.sources}/{edit.jit.source}", from_=edit.jit.from_)
+    if edit.expose:
+        names = ", ".join(node.name for node in statements(edit.wrapper) if isinstance(node, ast.FunctionDef))
+        yield Exposed(in_=edit.expose, import_=f"from {_module(edit.in_, tree)} import {names}")
+    for site in edit.dispatch:
+        body = "".join(f"{line.strip()}\n" for line in site.imports) + dedented(site.code)
+        code = f"if {condition(site)}:\n" + textwrap.indent(body, "    ")
+        yield model.Insert(in_=site.in_, before=site.at, within=site.within, count=site.count, code=code)
+
+
+def condition(site: model.Dispatch) -> str:
+    """What decides at a call site: ``when and not off``."""
+    return f"{_joined(site.when)} and not {_joined(site.off)}"
+
+
+def _pieces(edit: model.RegisterKernel, tree: Tree) -> tuple[list[str], list[str]]:
+    """Statements for the module of the operator, and the imports that they need."""
+    pieces: list[str] = []
+    imports = ["import torch"] if edit.implementation or edit.fake else []
+    name = edit.operator.partition("::")[2]
+    if edit.jit is not None:
+        loader = jit_loader(tree)
+        pieces.append(_builder(edit.jit, name, loader, imports))
+    if edit.through == "project":
+        register = operator_function(tree, edit.operator)
+        module, _, function = register.function.rpartition(".")
+        imports.append(f"from {module} import {function}")
+        fake = function_of(edit.fake)
+        written = list(read_schema(edit.schema).written)
+        given = [f'{register.name}="{name}"', f"{register.mutates}={_listed(written)}"]
+        given.append(f"{register.fake}={fake}")
+        pieces.append(edit.fake)
+        pieces.append(f"@{function}({', '.join(given)})\n" + dedented(edit.implementation))
+    else:
+        if edit.implementation:
+            pieces.append(f'torch.library.define("{edit.operator}", "{edit.schema}")\n')
+            head = f'@torch.library.impl("{edit.operator}", "{edit.device}")\n'
+            pieces.append(head + dedented(edit.implementation))
+        if edit.fake:
+            pieces.append(f'@torch.library.register_fake("{edit.operator}")\n' + dedented(edit.fake))
+    if edit.wrapper:
+        pieces.append(edit.wrapper)
+    return pieces, imports
+
+
+def function_of(text: str) -> str:
+    """The name of the function that a text defines, "" where it defines none."""
+    found = [node.name for node in statements(text) if isinstance(node, ast.FunctionDef)] if text else []
+    return found[0] if found else ""
+
+
+def _listed(names: list[str]) -> str:
+    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
+
+
+def _builder(jit: model.Jit, name: str, loader: JitLoader, imports: list[str]) -> str:
+    """The function that compiles the kernel once."""
+    needed = [loader.load, *([loader.cache] if loader.cache else [])]
+    if jit.suffix:
+        needed.append(loader.override)
+    if not loader.cache:
+        imports.append("import functools")
+    for full in needed:
+        module, _, function = full.rpartition(".")
+        imports.append(f"from {module} import {function}")
+    load = loader.load.rpartition(".")[2]
+    lines = [
+        f'    "{name}",',
+        f'    {loader.files[0]}=["{jit.source}"],',
+        f'    {loader.exports[0]}=[("{jit.export or name}", "{jit.function}")],',
+    ]
+    if jit.arguments.strip():
+        lines.append(f"    {' '.join(jit.arguments.split()).rstrip(',')},")
+    call = "\n".join([f"return {load}(", *lines, ")"])
+    if jit.suffix:
+        override = loader.override.rpartition(".")[2]
+        device = "*torch.cuda.get_device_capability()"
+        call = f'with {override}({device}, "{jit.suffix}"):\n' + textwrap.indent(call, "    ")
+        if "import torch" not in imports:
+            imports.insert(0, "import torch")
+    once = loader.cache.rpartition(".")[2] or "functools.lru_cache(maxsize=None)"
+    return f"@{once}\ndef _jit_{name}_module():\n" + textwrap.indent(call, "    ") + "\n"
+
+
+def jit_loader(tree: Tree) -> JitLoader:
+    """The loader that this tree has. ``Miss`` P070 where it has none of the profile's."""
+    for loader in tree.profile.jit_loaders:
+        if _defines(tree, loader.load) and loader.files and loader.exports and loader.override:
+            return loader
+    names = [loader.load for loader in tree.profile.jit_loaders]
+    raise Miss("P070", "this tree has no function that compiles kernels at run time", names[:3])
+
+
+def operator_function(tree: Tree, operator: str) -> OperatorFunction:
+    """The project's decorator that registers an operator of a namespace. ``Miss`` P070, P075."""
+    known = [each for each in tree.profile.operators if each.decorates and each.mutates and each.fake]
+    here = [each for each in known if _defines(tree, each.function)]
+    if not here:
+        fact = f"the profile {tree.profile.name} names no function that registers operators"
+        if known:
+            fact = "this tree has none of the functions that register operators"
+        raise Miss("P070", fact, [each.function for each in known][:3] or ["through: torch"])
+    namespace = operator.partition("::")[0]
+    for each in here:
+        if each.namespace == namespace:
+            return each
+    spaces = sorted({each.namespace for each in here})
+    raise Miss(
+        "P075",
+        f"{operator} cannot be registered there: the namespace is {' or '.join(spaces)}",
+        ["through: torch"],
+    )
+
+
+def _defines(tree: Tree, full: str) -> bool:
+    module, _, name = full.rpartition(".")
+    path = tree.module_path(tuple(module.split(".")))
+    return path is not None and bool(read_source(tree.read(path), path).named((name,)))
+
+
+def _module(where: str, tree: Tree) -> str:
+    """``in`` as an import name, where it is a path."""
+    if "/" not in where and not where.endswith(".py"):
+        return where
+    path = where.partition(":")[0].removesuffix(".py").removesuffix("/__init__")
+    for build in tree.profile.native.builds:
+        if build.python and path.startswith(f"{build.python}/"):
+            return path[len(build.python) + 1 :].replace("/", ".")
+    return tree.profile.below_root(path).replace("/", ".")
+
+
+def _is_module(path: str, where: str, tree: Tree) -> bool:
+    """Whether a file is the module that ``in`` names."""
+    return path.endswith(".py") and _module(path, tree) == _module(where, tree)
+
+
+def _joined(text: str) -> str:
+    """A condition as an operand; calls and names need no brackets."""
+    flat = " ".join(text.split())
+    plain = flat.replace(".", "").replace("_", "").replace("()", "").isalnum()
+    return flat if plain else f"({flat})"
+
+
+def _native(edit: model.RegisterKernel, native: model.Native) -> Iterator[model.Strict]:
+    for part in (native.source, native.cmake, native.archs):
+        if part is not None:
+            yield part
+    name = edit.operator.partition("::")[2]
+    made = (
+        (native.header, ""),
+        (native.definition, f'  m.def("{name}{edit.schema}");\n'),
+        (native.implementation, f'  m.impl("{name}", torch::k{edit.device}, &{name});\n'),
+    )
+    for text, default in made:
+        if text is not None:
+            yield model.EditText(
+                path=text.path,
+                before=text.before,
+                after=text.after,
+                insert=text.insert or default,
+                count=text.count,
+            )
