@@ -12,7 +12,7 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 SMOKE = build/smoke
 
-.PHONY: help audit wheels test lint types contract smoke check bench format clean
+.PHONY: help audit wheels sarif test lint types contract smoke check bench format clean
 
 help:
 	@sed -n '1,4p' Makefile
@@ -47,8 +47,17 @@ wheels: $(VENV)/.made
 	  $(PIP) download $(WHEEL_FOR) --dest $(WHEELS) sglang==$$release || exit 1; \
 	done
 
+# The validator of SARIF, about 45 MB from npm; without it its test is skipped by name.
+SARIF = .cache/sarif
+MULTITOOL = @microsoft/sarif-multitool-linux@5.7.0
+sarif:
+	mkdir -p $(SARIF)
+	test -x $(SARIF)/package/Sarif.Multitool || { cd $(SARIF) && npm pack --silent $(MULTITOOL) \
+	  && tar xzf *.tgz && rm *.tgz && chmod +x package/Sarif.Multitool; }
+
 test: $(VENV)/.dev
-	SGLANG_AUDITOR_WHEELS=$${SGLANG_AUDITOR_WHEELS:-$(CURDIR)/$(WHEELS)} $(BIN)/python -m pytest $(PYTEST_ARGS)
+	SGLANG_AUDITOR_WHEELS=$${SGLANG_AUDITOR_WHEELS:-$(CURDIR)/$(WHEELS)} \
+	SGLANG_AUDITOR_SARIF=$${SGLANG_AUDITOR_SARIF:-$(CURDIR)/$(SARIF)/package} $(BIN)/python -m pytest $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -6,6 +6,7 @@ import click
 
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
+from auditor.cli.request import FORMATS
 from auditor.cli.twotrees import compared, kinds_of_change, show
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
 
@@ -30,7 +31,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     help="Exit 1 on a change of these kinds: outcome, kernel, forced, default, predicate, added …",
 )
 @click.option("--no-kernels", is_flag=True, cls=Option, section="what is asked", help="Gates and flags only.")
-@tree_options()
+@tree_options(formats=FORMATS)
 def diff(a: str, b: str, fail: str, no_kernels: bool, request: Request) -> int:
     """What changed in meaning between two trees, for these targets, and what only moved?
 
@@ -38,7 +39,8 @@ def diff(a: str, b: str, fail: str, no_kernels: bool, request: Request) -> int:
     """
     kinds = kinds_of_change(fail)
     with compared(a, b, request, kernels=not no_kernels) as found:
-        show(found, request, verbose=request.verbose)
+        tripped = [change for change in found.diff.changes if change.kind in kinds]
+        show(found, request, verbose=request.verbose, tripped=tripped)
     if found.problems:
         return EXIT_INPUT
-    return EXIT_FINDINGS if any(change.kind in kinds for change in found.diff.changes) else EXIT_OK
+    return EXIT_FINDINGS if tripped else EXIT_OK

@@ -7,6 +7,7 @@ import msgspec
 
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
+from auditor.cli.request import FORMATS
 from auditor.cli.twotrees import compared, kinds_of_change, show
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
 
@@ -29,7 +30,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     section="what is asked",
     help="Any change of these kinds instead: outcome, kernel, forced, default, predicate, added …",
 )
-@tree_options()
+@tree_options(formats=FORMATS)
 def guard(base: str, new: str, trip: str, request: Request) -> int:
     """Did a newer tree change the meaning of something for these targets, or does everything still hold?
 
@@ -42,7 +43,7 @@ def guard(base: str, new: str, trip: str, request: Request) -> int:
     with compared(base, new, request) as found:
         told = msgspec.structs.replace(found.diff, changes=tripping(found.diff, kinds))
         empty = "quiet: nothing that these targets rely on changed"
-        show(found._replace(diff=told), request, verbose=2, empty=empty)
+        show(found._replace(diff=told), request, verbose=2, tripped=told.changes, empty=empty)
     if found.problems:
         return EXIT_INPUT
     return EXIT_FINDINGS if told.changes else EXIT_OK

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from auditor.cli.output import render, write_bytes
-from auditor.cli.request import Request
+from auditor.cli.request import FORMATS, Request, in_actions
 from auditor.cli.source import audited, audited_json, opened, tree_words
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
 
@@ -31,6 +31,11 @@ def audit_project(request: Request) -> int:
             report = jsonout.loads(data, "the report")
         else:
             report = audited(tree, request)
+            if request.format in FORMATS:
+                from auditor.cli.papers import report_paper, write_paper
+
+                write_paper(report_paper(report, request, tree), request, tree)
+                return exit_code(report, request.fail_on)
             from auditor.reporting import terminal
 
             def draw(console: Console) -> None:
@@ -44,6 +49,10 @@ def audit_project(request: Request) -> int:
                 )
 
             render(draw, request.output, request.color)
+            if in_actions():
+                from auditor.cli.papers import annotate, report_paper
+
+                annotate(report_paper(report, request, tree), request)
     return exit_code(report, request.fail_on)
 
 

@@ -6,11 +6,14 @@ one of :mod:`auditor.cli.quick`, which saves importing click where the words are
 
 from __future__ import annotations
 
+import os
 import re
 from typing import Any, NamedTuple
 
 from auditor.errors import UserError
 
+#: Values of ``--format`` for other tools; see :mod:`auditor.cli.papers`.
+FORMATS = ("sarif", "github", "markdown", "junit")
 #: What is audited where nothing else is named.
 DEFAULT_PROJECT = "sglang"
 
@@ -98,6 +101,11 @@ class Request(NamedTuple):
     fail_on: tuple[str, ...]
     output: str | None
     use_cache: bool
+
+
+def in_actions() -> bool:
+    """Whether this is a job of GitHub Actions, which shows annotations."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
 
 
 def targets_value(text: str, option: str | None = None) -> tuple[str, ...]:

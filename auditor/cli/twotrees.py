@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from auditor.cli.request import Request
+from auditor.cli.request import FORMATS, Request, in_actions
 from auditor.cli.source import audited, opened
 from auditor.errors import UserError
 
@@ -52,14 +52,27 @@ def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator
 
 
 def show(
-    found: Compared, request: Request, *, verbose: int, empty: str = "nothing changed in meaning"
+    found: Compared,
+    request: Request,
+    *,
+    verbose: int,
+    tripped: Collection[Change],
+    empty: str = "nothing changed in meaning",
 ) -> None:
-    """Print a comparison in the form that is asked for; ``empty`` is said where nothing changed."""
+    """Print a comparison in the form that is asked for.
+
+    ``tripped`` are the changes that stop a person; ``empty`` is said where nothing changed.
+    """
     from auditor.cli.output import render, write_bytes
     from auditor.reporting import diffjson, diffpage
 
     if request.format == "json":
         write_bytes(diffjson.dumps(found.diff), request.output)
+        return
+    if request.format in FORMATS:
+        from auditor.cli.papers import diff_paper, write_paper
+
+        write_paper(diff_paper(found, tripped, empty), request, found.tree)
         return
 
     def draw(console: Console) -> None:
@@ -74,6 +87,10 @@ def show(
         )
 
     render(draw, request.output, request.color)
+    if in_actions():
+        from auditor.cli.papers import annotate, diff_paper
+
+        annotate(diff_paper(found, tripped, empty), request)
 
 
 def kinds_of_change(text: str) -> set[str]:

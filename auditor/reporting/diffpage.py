@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from auditor.history.model import KINDS, Change, Diff
+from auditor.reporting.notes import commit_words
 from auditor.reporting.terminal import WIDEST
 from auditor.reporting.text import Page, Places, Span, clean
 
@@ -48,20 +49,31 @@ def render(
     page.write(console)
 
 
-def _header(diff: Diff, page: Page, commits: str) -> None:
+def header_lines(diff: Diff, commits: str) -> list[str]:
+    """What was compared, what came out as numbers, and for which targets."""
     dates = " → ".join(date for date in (diff.old.date, diff.new.date) if date)
     words = [f"{diff.project} {diff.old.label} → {diff.new.label}", commits, dates]
-    page.paragraph(" · ".join(word for word in words if word), style="bold")
     counts = [_counted(kind, diff.stats[kind]) for kind in KINDS if kind in diff.stats]
     same = f"{diff.stats.get('same', 0):,} gates the same"
     undecided = diff.stats.get("undecided in both", 0)
     same += f" ({undecided:,} undecided in both)" if undecided else ""
-    page.paragraph(" · ".join([*counts, same]))
-    page.paragraph(f"for {', '.join(diff.targets)}")
-    for note in diff.notes:
-        page.paragraph(clean(note), head="note:", indent=6)
+    return [
+        " · ".join(word for word in words if word),
+        " · ".join([*counts, same]),
+        f"for {', '.join(diff.targets)}",
+        *(f"note: {clean(note)}" for note in diff.notes),
+    ]
 
 
+def _header(diff: Diff, page: Page, commits: str) -> None:
+    first, *rest = header_lines(diff, commits)
+    page.paragraph(first, style="bold")
+    for line in rest:
+        note = line.startswith("note: ")
+        page.paragraph(line.removeprefix("note: ") if note else line, **_NOTE if note else {})
+
+
+_NOTE: dict[str, Any] = {"head": "note:", "indent": 6}
 _WORDS = {
     "outcome": ("outcome changed", "outcomes changed"),
     "kernel": ("kernel changed", "kernels changed"),
@@ -95,7 +107,7 @@ def _entry(change: Change, page: Page, places: Places) -> None:
     if change.why and change.kind not in ("forced", "default"):
         page.paragraph(change.why, indent=_INDENT, most=2)
     if change.commits:
-        page.paragraph(_commits(change), indent=_INDENT)
+        page.paragraph(commit_words(change), indent=_INDENT)
 
 
 def _ways(change: Change) -> list[str]:
@@ -109,16 +121,6 @@ def _ways(change: Change) -> list[str]:
         way = f"{before} → {after}" if before and after else before or after
         out.append(f"{' '.join(names)}: {way}")
     return out
-
-
-def _commits(change: Change) -> str:
-    first = change.commits[0]
-    if len(change.commits) == 1:
-        number = f" #{first.pr}" if first.pr else ""
-        subject = first.subject.removesuffix(f"(#{first.pr})").rstrip()
-        return f"{first.id[:9]}{number} {first.date} {subject}"
-    ids = " ".join(commit.id[:9] for commit in change.commits[:4])
-    return f"one of {len(change.commits)} commits: {ids}{' …' if len(change.commits) > 4 else ''}"
 
 
 def _footer(diff: Diff, page: Page, verbose: int, empty: str) -> None:
