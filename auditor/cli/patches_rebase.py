@@ -120,6 +120,7 @@ def rebase(
         if onto is not None:
             raise UserError("U005", "--continue goes on with the base that the rebase was begun on")
         onto = state.onto
+        retire = tuple(dict.fromkeys((*state.retired, *retire)))
     if onto is None:
         raise UserError("U001", "a rebase needs a new base", hints=[f"patches rebase {patchset} --onto REV"])
     if state is None and write and (found.folder / "rebase").exists():
@@ -132,7 +133,9 @@ def rebase(
     given, accepted, solved = _decided(found, profile, state, resolve, accept_look, retire)
     tree = base_tree(onto, clone, profile)
     if state is not None:
-        _check(state, tree, found)
+        from auditor.patching.rebase_work import check_state
+
+        check_state(state, tree, found)
     from auditor.patching.rebase import rebase as move
 
     sources = sources_for(tree, clone, profile, made_for)
@@ -144,9 +147,10 @@ def rebase(
     if not moved.ready:
         written: list[str] = []
         if write and moved.plan.failed:
-            from auditor.patching.rebase_work import work_files
+            from auditor.patching.rebase_work import state_of, work_files
 
-            new = work_files(moved.plan, sources, onto, [*solved, *given], accepted)
+            begun = state_of(found, moved.plan, onto, [*solved, *given], accepted, retire)
+            new = work_files(begun, moved.plan, sources)
             keep = {
                 path
                 for path in _there(found)
@@ -213,15 +217,6 @@ def _decided(
             raise UserError("U001", f"--resolve takes PATCH=PATH, not {word!r}")
         given[name] = given_by(patchset, name, Path(path), profile, path)
     return given, accepted, list(state.resolved if state is not None else ())
-
-
-def _check(state: State, tree: Any, patchset: Patchset) -> None:
-    import hashlib
-
-    from auditor.patching.rebase_work import check_state
-
-    hashes = {patch.name: hashlib.sha256(patch.raw).hexdigest() for patch in patchset.patches}
-    check_state(state, tree, hashes, patchset)
 
 
 def _there(patchset: Patchset) -> list[str]:

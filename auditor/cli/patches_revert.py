@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from auditor.cli.command import Option, VerbCommand
+from auditor.cli.patches_base import FOLDER
 from auditor.cli.patches_target import output_options, profile_of, target_options, the_target, wait_option
 from auditor.errors import UserError
 
@@ -17,6 +20,7 @@ from auditor.errors import UserError
 @click.argument("patch", nargs=-1)
 @target_options
 @click.option("--project", default="sglang", hidden=True, cls=Option)
+@FOLDER
 @wait_option
 @output_options
 def revert(
@@ -26,6 +30,7 @@ def revert(
     installed: str | None,
     clone: str | None,
     project: str,
+    folder: str | None,
     wait: float,
     form: str,
     color: str,
@@ -33,13 +38,15 @@ def revert(
 ) -> int:
     """Take a patchset, or some of its patches, out again: every byte, mode and index entry as before them.
 
-    Works from the record on the target; the patchset need not be here. What was edited since stays, unless it
+    Works from the record on the target: the patchset need not be here, and --folder is not looked into, only
+    taken as the other verbs take it. What was edited since stays, unless it
     is on the same lines: that is a conflict (exit code 3), and nothing is changed.
     """
     from auditor.cli.output import write_bytes
     from auditor.cli.patches_page import envelope
     from auditor.patching.write import operations
 
+    patchset = Path(patchset).name or patchset  # by its folder too, as the other verbs take it
     target = the_target(to, installed, profile_of(project))
     with operations.at_work(target, wait) as root:
         state = target.state

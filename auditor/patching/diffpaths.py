@@ -7,6 +7,7 @@ no ``..``, no control characters, and nothing that some file system would take f
 from __future__ import annotations
 
 import re
+import unicodedata
 
 from auditor.errors import UserError
 
@@ -14,6 +15,8 @@ _MAX_PATH = 4096
 _MAX_NAME = 255
 #: Characters that HFS+ ignores in names, so that ``.g<ZWNJ>it`` is ``.git`` there (the list git keeps too).
 _IGNORED = dict.fromkeys([*range(0x200C, 0x2010), *range(0x202A, 0x202F), *range(0x206A, 0x2070), 0xFEFF])
+#: Categories of characters that leave no mark, or turn the writing: two names would read as one.
+_UNSEEN = {"Cf", "Zl", "Zp"}
 _ESCAPES = {
     ord("a"): 7, ord("b"): 8, ord("t"): 9, ord("n"): 10, ord("v"): 11, ord("f"): 12, ord("r"): 13,
     ord('"'): ord('"'), ord("\\"): ord("\\"),
@@ -29,7 +32,12 @@ def check_path(path: str, place: str | None = None) -> str:
 
     def refuse(why: str) -> UserError:
         shown = path if len(path) <= 200 else path[:200] + "…"
-        return UserError("P004", f"the path {shown!r} {why}", place=place)
+        return UserError(
+            "P004",
+            f"the path {shown!r} {why}",
+            place=place,
+            hints=["correct the name in the patch, or take that file out of it"],
+        )
 
     if not path or len(path) > _MAX_PATH:
         raise refuse("is empty" if not path else "is too long")
@@ -46,13 +54,25 @@ def check_path(path: str, place: str | None = None) -> str:
             raise refuse("has a part that is too long")
         if is_dot_git(part):
             raise refuse("lies in .git")
+    if not path.isascii() and any(unicodedata.category(char) in _UNSEEN for char in path):
+        raise refuse("holds a character that cannot be seen")
     return path
 
 
 def is_dot_git(part: str) -> bool:
     """Whether some file system takes this name for ``.git``: case, trailing dots, short names, ignorables."""
-    plain = part.translate(_IGNORED).casefold().split(":")[0].rstrip(". ")
-    return plain == ".git" or plain == "git~1"
+    return plain_name(part) in (".git", "git~1")
+
+
+def plain_name(part: str) -> str:
+    """The name that some file system takes this one for, without case: what it drops or ignores left out.
+
+    HFS+ ignores some characters and composes letters; NTFS ends a name at a stream's colon and drops dots
+    and spaces at its end.
+    """
+    if not part.isascii():
+        part = unicodedata.normalize("NFC", part.translate(_IGNORED))
+    return part.casefold().split(":")[0].rstrip(". ")
 
 
 def unquote(raw: bytes, place: str | None = None) -> bytes:

@@ -119,7 +119,7 @@ class Patchset:
             "P021",
             f"no patch {name!r} in the patchset {self.name}",
             place=self.place,
-            hints=[f"patches show {self.name} {word}" for word in near] or [f"patches show {self.name}"],
+            hints=[f"patches show {self.typed} {word}" for word in near] or [f"patches show {self.typed}"],
         )
 
     def new_file(self, name: str) -> bytes:
@@ -207,9 +207,11 @@ def load_patchset(name: str | Path, folder: Path | None = None) -> Patchset:
 def load_outline(path: Path, folder: Path | None = None) -> Patchset:
     """A patchset without its patches; ``folder`` is where it was looked for by name."""
     name = path.name or path.resolve().name
-    place = f"patchsets/{name}" if path.parent.name in ("patchsets", "") else path.as_posix()
-    if path.is_absolute():
-        place = f"patchsets/{name}"  # a report carries no path of this machine
+    place = path.as_posix()
+    if path.is_relative_to(data_root()):
+        place = f"patchsets/{name}"  # one that comes with the tool, wherever that is installed
+    elif path.is_absolute() and path.is_relative_to(Path.cwd()):
+        place = path.relative_to(Path.cwd()).as_posix()
     document = yamlio.load(path / "patchset.yaml", f"{place}/patchset.yaml", code="P021")
     typed = _typed(name, path, folder)
     return Patchset(name, path, place, document.convert(PatchsetFile), document, typed=typed)

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from auditor.errors import UserError
+from auditor.patching.diffs import binary_after
 from auditor.patching.linediff import split_lines
 from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status, status_of
 from auditor.patching.moved import finder_of
@@ -23,6 +25,8 @@ from auditor.trees.base import SourceTree
 from auditor.trees.names import blob_id
 
 Blobs = Callable[[str], "bytes | None"]
+_LINK = "120000"
+_NO_LINKS = "a symbolic link: none is written, it could lead out of the tree; git am takes what export writes"
 _RANK = {"upstream": 0, "clean": 1, "moved": 2, "look": 3, "obsolete": 4, "conflict": 5}
 
 
@@ -94,9 +98,13 @@ class _Port:
 
     def change(self, change: FileChange) -> FilePort:
         """Carry one file's change."""
+        if _LINK in (change.old_mode, change.new_mode):
+            return _whole(change, "conflict", "", _NO_LINKS)
         if change.old_path is None:
             return self._new(change)
         path = self._find(change)
+        if change.copied:
+            return self._copied(change, path)
         if path is None:
             if change.new_path is None:
                 return _whole(change, "upstream", "no such file", "the file it deletes is not there")
@@ -108,13 +116,44 @@ class _Port:
         base = self._base(change, ours)
         if change.new_path is None:
             return self._deleted(change, path, ours, base)
-        if change.binary is not None:
+        if change.binary is not None or change.delta is not None:
             return self._binary(change, path, ours, base)
         done = self._text(change, path, ours, base)
         self._placed(change, path, done, ours)
         if path not in (change.old_path, change.new_path):
             done.hunks = [_moved(hunk, path) for hunk in done.hunks]
         return done
+
+    def _copied(self, change: FileChange, path: str | None) -> FilePort:
+        """A copy: the file it is made from stays as it is."""
+        if path is None:
+            return _whole(change, "conflict", "", f"{change.old_path} is not in the tree")
+        target = change.path
+        ours = self.tree.read(path)
+        base = self._base(change, ours)
+        done = self._text(change, path, ours, base) if change.hunks else _whole(change, "clean", "same file")
+        if change.binary is not None or change.delta is not None:
+            done, after = _whole(change, "clean", "whole content"), _binary_result(change, ours, base)
+            if after is None:
+                return _whole(change, "conflict", "", f"{path} is binary and was changed since")
+            data = after
+        else:
+            data = done.files.get(path) or ours
+        if any(hunk.status == "conflict" for hunk in done.hunks):
+            return done
+        if target in self.paths:
+            if self.tree.read(target) == data:
+                return _whole(change, "upstream", "same file")
+            return self._in_the_way(change, target)
+        done.files = {target: data}
+        if change.new_mode == "100755":
+            done.modes[target] = change.new_mode
+        # What the source has already is new in the copy.
+        done.hunks = [replace(h, status="clean") if h.status == "upstream" else h for h in done.hunks]
+        return done
+
+    def _in_the_way(self, change: FileChange, path: str) -> FilePort:
+        return _whole(change, "conflict", "", f"{path} is there already, and is another file")
 
     def _find(self, change: FileChange) -> str | None:
         """The file of the tree that the change is for: of that name, known to have moved, or found."""
@@ -181,7 +220,7 @@ class _Port:
         ours = self.tree.read(path)
         if ours == data:
             return _whole(change, "upstream", "same file")
-        return _whole(change, "conflict", "", f"{path} is there already, and is another file")
+        return self._in_the_way(change, path)
 
     def _deleted(self, change: FileChange, path: str, ours: bytes, base: bytes | None) -> FilePort:
         old = b"".join(text for hunk in change.hunks for text in hunk.old())
@@ -192,11 +231,12 @@ class _Port:
         return _whole(change, "conflict", "", f"{path} was changed since, and the patch deletes it")
 
     def _binary(self, change: FileChange, path: str, ours: bytes, base: bytes | None) -> FilePort:
-        if ours == change.binary:
+        after = _binary_result(change, ours, base)
+        if after is not None and ours == after:
             return _whole(change, "upstream", "same file")
-        if ours == base or ours == change.binary_old:
+        if after is not None and (ours == base or ours == change.binary_old):
             done = _whole(change, "clean", "preimage identical")
-            done.files[path] = change.binary
+            done.files[path] = after
             return done
         return _whole(change, "conflict", "", f"{path} is binary and was changed since")
 
@@ -274,7 +314,11 @@ class _Port:
         if any(hunk.status == "conflict" for hunk in done.hunks):
             return
         target = change.new_path or path
-        if change.new_path != change.old_path and path == change.old_path and target not in self.paths:
+        if target != path and path == change.old_path and target in self.paths:
+            there = self._in_the_way(change, target)  # and what it would take the place of is still here
+            done.hunks, done.files = there.hunks, {}
+            return
+        if change.new_path != change.old_path and path == change.old_path:
             done.files[target] = done.files.pop(path, None) or ours
             done.files[path] = None
         elif change.new_path == change.old_path or path == target:
@@ -307,6 +351,16 @@ def _moved(hunk: HunkResult, path: str) -> HunkResult:
     """The same result, said of the file that it went to."""
     status: Status = "moved" if hunk.status == "clean" else hunk.status
     return replace(hunk, status=status, to_path=path)
+
+
+def _binary_result(change: FileChange, ours: bytes, base: bytes | None) -> bytes | None:
+    """The content that a binary change leads to, None where the file it was made from is not known."""
+    if change.new_blob and change.new_blob == blob_id(ours):
+        return ours
+    try:
+        return binary_after(change, base)
+    except UserError:  # a difference, made from another file
+        return None
 
 
 def _whole(change: FileChange, status: Status, proof: str, note: str = "") -> FilePort:

@@ -7,6 +7,7 @@ where they meet. Edited, they are the resolution. A diff does as well as a folde
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -44,19 +45,33 @@ class State(msgspec.Struct, frozen=True):
     open: tuple[str, ...]  # patches that wait for a person
     resolved: tuple[str, ...] = ()  # patches that a person has resolved before
     accepted: tuple[str, ...] = ()
+    retired: tuple[str, ...] = ()  # patches that a person takes out
 
 
-def state_of(plan: Plan, onto: str, resolved: Iterable[str], accepted: Iterable[str]) -> State:
+def hashes_of(patchset: Patchset) -> dict[str, str]:
+    """name -> sha256 of the file of every patch, those to be retired too."""
+    return {patch.name: hashlib.sha256(patch.raw).hexdigest() for patch in patchset.patches}
+
+
+def state_of(
+    patchset: Patchset,
+    plan: Plan,
+    onto: str,
+    resolved: Iterable[str],
+    accepted: Iterable[str],
+    retired: Iterable[str],
+) -> State:
     """The state to write for a plan in which something is open."""
     info = plan.tree.info()
     return State(
         1,
         info.commit or onto,
         info.content_id,
-        {entry.name: entry.sha256 for entry in plan.entries},
+        hashes_of(patchset),
         tuple(entry.name for entry in plan.entries if entry.outcome.status == "conflict"),
-        tuple(sorted(resolved)),
-        tuple(sorted(accepted)),
+        tuple(sorted(set(resolved))),
+        tuple(sorted(set(accepted))),
+        tuple(sorted(set(retired))),
     )
 
 
@@ -79,12 +94,12 @@ def read_state(patchset: Patchset) -> State:
         ) from None
 
 
-def check_state(state: State, plan_tree: SourceTree, hashes: Mapping[str, str], patchset: Patchset) -> None:
+def check_state(state: State, plan_tree: SourceTree, patchset: Patchset) -> None:
     """``UserError`` P064 where the base or the patches are others than those the rebase was begun with."""
     what = ""
     if plan_tree.info().content_id != state.tree:
         what = f"{state.onto} is another tree now"
-    elif dict(hashes) != state.patches:
+    elif (hashes := hashes_of(patchset)) != state.patches:
         names = sorted(n for n in {*hashes, *state.patches} if hashes.get(n) != state.patches.get(n))
         what = f"{names[0] if names else 'the order'} was changed since the rebase was begun"
     if what:
@@ -155,11 +170,8 @@ def _block(mark: bytes, name: str, lines: list[bytes]) -> list[bytes]:
     return [head, *lines]
 
 
-def work_files(
-    plan: Plan, sources: Sources, onto: str, resolved: Iterable[str], accepted: Iterable[str]
-) -> dict[str, bytes]:
+def work_files(state: State, plan: Plan, sources: Sources) -> dict[str, bytes]:
     """Name below the patchset's folder -> bytes, of everything a person needs to resolve what is open."""
-    state = state_of(plan, onto, resolved, accepted)
     out = {f"{FOLDER}/{STATE}": msgspec.json.format(msgspec.json.encode(state), indent=2) + b"\n"}
     for entry in plan.entries:
         if entry.outcome.status == "conflict":
@@ -313,6 +325,6 @@ def leftovers(folder: Path) -> list[str]:
 
 
 __all__ = [
-    "FOLDER", "STATE", "Both", "State", "both_sides", "check_state", "given_by", "leftovers",
+    "FOLDER", "STATE", "Both", "State", "both_sides", "check_state", "given_by", "hashes_of", "leftovers",
     "marked_files", "read_state", "state_of", "work_files",
 ]  # fmt: skip

@@ -62,7 +62,7 @@ def test_lint_runs_the_examples(tmp_path: Path) -> None:
     assert lint_patchset(folder) == []
     path.write_text(head + block.replace("STAGES: int = 2", "STAGES: int = 3"))
     (problem,) = lint_patchset(folder)
-    assert (problem.code, problem.place) == ("P027", "patchsets/mine/patches/one.yaml:8:5")
+    assert (problem.code, problem.place) == ("P027", f"{folder.as_posix()}/patches/one.yaml:8:5")
     path.write_text(head + "edits:\n  - add-file: {path: example/x.py, from: x.py}\n")
     (problem,) = lint_patchset(folder)
     assert (problem.code, problem.message) == ("P024", "files/x.py is not listed")

@@ -99,7 +99,7 @@ def made(folder: Path, **files: str) -> Path:
     return root
 
 
-def test_loading(tmp_path: Path) -> None:
+def test_loading(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = load_patchset(made(tmp_path))
     one, two, three = found.patches
     assert [patch.form for patch in found.patches] == ["diff", "reference", "structural"]
@@ -111,10 +111,12 @@ def test_loading(tmp_path: Path) -> None:
     assert three.document is not None and three.document.place("edits", 0).endswith("three.yaml:11:5")
     assert three.header.verify[0].expected() == {"sm_120": "true", "default": "unchanged"}
     assert found.project_of(three) == "sglang"
-    assert three.place == "patchsets/mine/patches/three.yaml"
+    assert three.place == f"{found.folder.as_posix()}/patches/three.yaml"
+    monkeypatch.chdir(tmp_path)
+    assert load_patchset(found.folder).patches[2].place == "patchsets/mine/patches/three.yaml"
     with pytest.raises(UserError) as caught:
         found.patch("tow")
-    assert caught.value.hints == ("patches show mine two",)
+    assert caught.value.hints == (f"patches show {found.typed} two",)
 
 
 @pytest.mark.parametrize(
@@ -134,8 +136,11 @@ def test_loading(tmp_path: Path) -> None:
         ("patches/one.patch", "-1,3 +1,3", "-1,4 +1,4", "P002", "one.patch:9"),
     ],
 )
-def test_what_cannot_be_read(tmp_path: Path, file: str, old: str, new: str, code: str, place: str) -> None:
+def test_what_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, old: str, new: str, code: str, place: str
+) -> None:
     root = made(tmp_path)
+    monkeypatch.chdir(tmp_path)
     text = (root / file).read_text()
     assert old in text
     (root / file).write_text(text.replace(old, new))

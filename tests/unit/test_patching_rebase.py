@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from auditor.errors import UserError
@@ -212,7 +213,7 @@ def test_a_person_resolves_by_editing_the_files(tmp_path: Path, clone: Path, pro
     assert statuses(moved)["one"] == "conflict" and not moved.ready
     sources = Sources(moved.plan.tree)
     sources.stack(found)
-    work = work_files(moved.plan, sources, "HEAD", [], [])
+    work = work_files(state_of(found, moved.plan, "HEAD", [], [], []), moved.plan, sources)
     marked = work[f"rebase/one/{path}"]
     assert b"<<<<<<< " in marked and b"    a = 10\n" in marked and b"    a = 2\n" in marked
     folder = tmp_path / "edited"
@@ -259,15 +260,15 @@ def test_a_continued_rebase_refuses_another_base(tmp_path: Path, clone: Path, pr
     moved = onto(clone, found, profile)
     with pytest.raises(UserError, match="no rebase was begun"):
         read_state(found)
-    state = state_of(moved.plan, "HEAD", [], [])
+    state = state_of(found, moved.plan, "HEAD", [], [], [])
     assert state.open == ("one",) and state.onto == git(clone, "rev-parse", "HEAD")
-    check_state(state, moved.plan.tree, state.patches, found)
+    check_state(state, moved.plan.tree, found)
     with pytest.raises(UserError, match="one was changed since"):
-        check_state(state, moved.plan.tree, {"one": "0"}, found)
+        check_state(msgspec.structs.replace(state, patches={"one": "0"}), moved.plan.tree, found)
     commit(clone, {path: A}, "back")
     other = CommitTree(GitRepo.find(clone) or pytest.fail(""), "HEAD")
     with pytest.raises(UserError, match="another tree now"):
-        check_state(state, other, state.patches, found)
+        check_state(state, other, found)
 
 
 def test_a_wheel_as_base_keeps_the_names_of_the_repository_and_what_it_lacks(
@@ -387,6 +388,33 @@ def test_a_patch_is_retired_in_the_middle_of_a_rebase(
     assert call("--continue", "--retire", "one") == 0
     assert not (found.folder / "rebase").exists()
     assert "one" not in (found.folder / "patchset.yaml").read_text()
+
+
+def test_what_is_to_be_retired_is_remembered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from auditor.cli.clickrun import run
+    from auditor.cli.groups import patches
+
+    monkeypatch.setenv("SGLANG_AUDITOR_CACHE_DIR", str(tmp_path / "cache"))
+    first, second = ROOT + "srt/a.py", ROOT + "srt/b.py"
+    found = patchset(
+        tmp_path, {"one": [change(first, A, ONE)], "two": [change(second, A, A.replace("c = 3", "c = 33"))]}
+    )
+    base = tmp_path / "base"
+    texts = {"srt/a.py": ONE, "srt/b.py": A.replace("c = 3", "c = 4"), "version.py": "v = 1\n"}
+    for name, text in texts.items():
+        (base / ROOT / name).parent.mkdir(parents=True, exist_ok=True)
+        (base / ROOT / name).write_text(text)
+
+    def call(*words: object) -> int:
+        return run(patches, "patches", ["rebase", str(found.folder), *map(str, words)])
+
+    assert call("--onto", base, "--retire", "one") == 3
+    assert json.loads((found.folder / "rebase/state.json").read_bytes())["retired"] == ["one"]
+    for each in (found.folder / "rebase/two").rglob("*.py"):
+        each.write_text(A.replace("c = 3", "c = 34"))
+    assert call("--continue") == 0
+    assert "one" not in (found.folder / "patchset.yaml").read_text()
+    assert not (found.folder / "patches/one.patch").exists()
 
 
 def applied_by_git(clone: Path, found: Rebased, rev: str = "HEAD") -> str:
