@@ -324,6 +324,52 @@ def test_compiled_beforehand() -> None:
     ]
 
 
+def test_imports_that_the_condition_needs_stand_before_it() -> None:
+    text = KERNEL.replace(
+        "imports: [from example.scale import scale]",
+        "imports:\n          - from example.scale import scale\n"
+        "          - from example import flags\n          - from example.gpu import twelve",
+    )
+    bare = BASE["example/model.py"].partition("\n\n\n")[2]
+    outcome = made(text, {"example/model.py": bare})
+    assert outcome.status == "clean", notes(outcome)
+    assert (
+        "    from example import flags\n"
+        "    from example.gpu import twelve\n"
+        "    if twelve() and not flags.off:\n"
+        "        from example.scale import scale\n"
+        "        scale(x, 2.0, out)\n"
+    ) in (outcome.files["example/model.py"] or b"").decode()
+
+
+@pytest.mark.parametrize(
+    "member, after",
+    [
+        (
+            "csrc/a/b.cu",
+            'set(S\n    "csrc/a/a.cu"\n    "csrc/a/b.cu"\n    "csrc/a/c.cu"\n    "csrc/z/x.cu"\n)\n',
+        ),
+        (
+            "csrc/a/0.cu",
+            'set(S\n    "csrc/a/0.cu"\n    "csrc/a/a.cu"\n    "csrc/a/c.cu"\n    "csrc/z/x.cu"\n)\n',
+        ),
+        (
+            "csrc/z/y.cu",
+            'set(S\n    "csrc/a/a.cu"\n    "csrc/a/c.cu"\n    "csrc/z/x.cu"\n    "csrc/z/y.cu"\n)\n',
+        ),
+        (
+            "csrc/m/y.cu",
+            'set(S\n    "csrc/a/a.cu"\n    "csrc/a/c.cu"\n    "csrc/z/x.cu"\n    "csrc/m/y.cu"\n)\n',
+        ),
+    ],
+)
+def test_a_source_goes_among_those_of_its_folder(member: str, after: str) -> None:
+    text = f"- add-to-list: {{path: kern/CMakeLists.txt, list: S, member: {member}}}"
+    before = 'set(S\n    "csrc/a/a.cu"\n    "csrc/a/c.cu"\n    "csrc/z/x.cu"\n)\n'
+    files = {"python/example/__init__.py": "", "kern/CMakeLists.txt": before}
+    assert (made(text, files, profile=REPOSITORY).files["kern/CMakeLists.txt"] or b"").decode() == after
+
+
 @pytest.mark.parametrize(
     "old, new, fact",
     [

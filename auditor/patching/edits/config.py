@@ -357,14 +357,30 @@ def _cmake(data: bytes, path: str, edit: model.AddToList) -> list[Splice]:
         raise Miss("P071", f"{name} is set {len(found)} times in {path}, expected 1", known[:4])
     words, head, close = found[0]
     lines = Lines(data, path)
-    last = words[-1] if words else head
-    own_line = bool(words) and not data[lines.line_start(last[1]) : last[1]].strip()
-    if own_line:
-        blanks = data[lines.line_start(last[1]) : last[1]]
-        text = b"".join(lines.newline + blanks + item.encode() for item in missing)
-    else:
-        text = b"".join(b" " + item.encode() for item in missing)
-    return [Splice(last[2], last[2], text)]
+    quoted = bool(words) and words[-1][0].startswith('"')
+    placed: dict[int, list[bytes]] = {}
+    for item in missing:
+        text = f'"{item}"' if quoted else item
+        at, new = _cmake_member(lines, words, head, text)
+        placed.setdefault(at, []).append(new)
+    return [Splice(at, at, b"".join(texts)) for at, texts in placed.items()]
+
+
+def _cmake_member(
+    lines: Lines, words: list[tuple[str, int, int]], head: tuple[str, int, int], item: str
+) -> tuple[int, bytes]:
+    """Where one more word goes, and how: in order among those of its folder, if they are, else at the end."""
+    folder = item.rpartition("/")[0]
+    mates = [word for word in words if folder and word[0].rpartition("/")[0] == folder]
+    if [word[0] for word in mates] != sorted(word[0] for word in mates):
+        mates = []
+    smaller = [word for word in mates if word[0] < item]
+    near = smaller[-1] if smaller else mates[0] if mates else words[-1] if words else head
+    blanks = lines.data[lines.line_start(near[1]) : near[1]]
+    own_line = bool(words) and not blanks.strip()
+    if mates and not smaller:
+        return near[1], item.encode() + (lines.newline + blanks if own_line else b" ")
+    return near[2], (lines.newline + blanks if own_line else b" ") + item.encode()
 
 
 def _commands(data: bytes) -> list[tuple[bytes, list[tuple[str, int, int]], int]]:

@@ -14,7 +14,7 @@ from auditor.patching.edits import model
 from auditor.patching.edits.anchors import Tree
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.schema import read_schema
-from auditor.patching.edits.source import dedented, read_source, statements
+from auditor.patching.edits.source import dedented, expression, read_source, statements
 from auditor.profile import JitLoader, OperatorFunction
 
 
@@ -53,9 +53,26 @@ def kernel(edit: model.RegisterKernel, tree: Tree) -> Iterator[model.Strict]:
         names = ", ".join(node.name for node in statements(edit.wrapper) if isinstance(node, ast.FunctionDef))
         yield Exposed(in_=edit.expose, import_=f"from {_module(edit.in_, tree)} import {names}")
     for site in edit.dispatch:
-        body = "".join(f"{line.strip()}\n" for line in site.imports) + dedented(site.code)
+        first, inner = _divided(site)
+        body = "".join(f"{line}\n" for line in inner) + dedented(site.code)
         code = f"if {condition(site)}:\n" + textwrap.indent(body, "    ")
+        code = "".join(f"{line}\n" for line in first) + code
         yield model.Insert(in_=site.in_, before=site.at, within=site.within, count=site.count, code=code)
+
+
+def _divided(site: model.Dispatch) -> tuple[list[str], list[str]]:
+    """Imports that the condition itself needs, and those that only the code under it does."""
+    tested = {node.id for node in ast.walk(expression(condition(site))) if isinstance(node, ast.Name)}
+    first, inner = [], []
+    for line in site.imports:
+        names = {
+            (alias.asname or alias.name).partition(".")[0]
+            for node in statements(line)
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for alias in node.names
+        }
+        (first if names & tested else inner).append(line.strip())
+    return first, inner
 
 
 def condition(site: model.Dispatch) -> str:

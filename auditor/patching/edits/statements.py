@@ -393,10 +393,16 @@ def expose(place: Place, edit: model.AddImport) -> list[Splice]:
     known = {(node.module, alias.name) for node in found for alias in node.names}
     if all((wanted.module, alias.name) in known for alias in wanted.names):
         return []
-    same_package = [node for node in found if str(node.module).partition(".")[0] == top]
-    if not same_package:
+    home = [node for node in found if str(node.module).partition(".")[0] == top and node.names[0].name != "*"]
+    if not home:
         return add_import(place, edit)
-    last = max(same_package, key=lambda node: node.lineno)
+    blocks = [place.source.block_of(node)[0] for node in home]
+    most = max(blocks, key=lambda block: sum(other is block for other in blocks))
+    missing = [alias for alias in wanted.names if (wanted.module, alias.name) not in known]
+    joined = _into_existing(place.source, most, wanted, missing)
+    if joined:
+        return joined
+    last = max((node for node in home if node in most), key=lambda node: node.lineno)
     return [_beside(place.source, last, edit.import_, before=False)]
 
 
