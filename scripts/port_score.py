@@ -130,7 +130,7 @@ class WorkTree:
         self.env.update(GIT_NO_LAZY_FETCH="1", GIT_CONFIG_GLOBAL=os.devnull, LC_ALL="C")
         for role in ("AUTHOR", "COMMITTER"):
             self.env.update({f"GIT_{role}_NAME": "n", f"GIT_{role}_EMAIL": "e"})
-        self.dirty: set[str] = set()
+        self.texts: dict[str, bytes] = {}
         self.at = ""
         if not (root / ".git").exists():
             store = subprocess.run(
@@ -167,6 +167,15 @@ class WorkTree:
         self.git("clean", "-fdxq")
         self.at = commit
 
+    def prepare(self, patch: str) -> str:
+        """A commit of our own with this patch on the tree; its id."""
+        self.git("apply", "--index", "--whitespace=nowarn", stdin=patch.encode("utf-8", "surrogateescape"))
+        rc, _ = self.git("commit", "-q", "--no-verify", "-m", "prepared")
+        if rc:
+            raise RuntimeError(f"{self.at}: the preparing patch does not apply")
+        self.at = self.git("rev-parse", "HEAD")[1].decode().strip()
+        return self.at
+
     def changed(self) -> set[str]:
         """Paths that are not as in the commit: content, mode, new, gone."""
         _, out = self.git("status", "--porcelain", "-z", "--no-renames", "-uall", "--ignored")
@@ -190,6 +199,8 @@ class WorkTree:
 
     def blob(self, name: str) -> bytes:
         """The bytes of an object."""
+        if name in self.texts:
+            return self.texts[name]
         rc, out = self.git("cat-file", "blob", name)
         if rc:
             raise RuntimeError(f"no blob {name}")
@@ -316,6 +327,14 @@ def run_cases(args: argparse.Namespace, cases: list[Path]) -> list[Verdict]:
     for case in sorted(cases, key=lambda c: (when[metas[c]["target"]], metas[c]["target"], c.name)):
         meta = metas[case]
         tree.put(meta["target"])
+        if "prepare" in meta:
+            meta["target"] = tree.prepare(meta["prepare"])
+        if meta.get("literal"):  # answers that no commit of the clone has
+            tree.texts = {
+                f"text {n}": t.encode("utf-8", "surrogateescape")
+                for n, t in enumerate(meta["expect"].values())
+            }
+            meta["expect"] = dict(zip(meta["expect"], tree.texts))
         start = time.monotonic()
         if args.tool == "auditor":
             argv = ["patches", "port"] if args.in_process else shlex.split(args.command)

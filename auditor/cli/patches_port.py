@@ -58,7 +58,9 @@ def port(
     but a person should look.
     """
     from auditor.patching.diffs import OPT_IN, parse_patch
+    from auditor.patching.filemodes import with_modes
     from auditor.patching.port import port as carry
+    from auditor.trees.modes import is_executable
 
     changes = parse_patch(_read(patch), os.path.basename(patch), allow=OPT_IN)
     tree, repo = _open(root)
@@ -74,6 +76,7 @@ def port(
 
         history = History(repo, base, tip or "HEAD")
     outcome = carry(changes, tree, blobs=_blobs(repo), history=history)
+    outcome = with_modes(changes, outcome, tree, lambda path: is_executable(tree, path))
     if outcome.files and not dry_run:
         from auditor.patching.write.inplace import write_in_place
 

@@ -13,6 +13,7 @@ from functools import cached_property
 
 from auditor.errors import UserError
 from auditor.patching.chain import Chain
+from auditor.patching.filemodes import with_modes
 from auditor.patching.header import Expectation
 from auditor.patching.mapping import PathMap
 from auditor.patching.model import ChangeSet, HunkResult, Outcome
@@ -355,7 +356,7 @@ class _Plan:
         else:
             words = [entry.sha256, self.map.root or "", resolved.after if resolved is not None else ""]
             words += [repr(sorted(self.renames.items())), repr(patch.file.exclude if patch.file else "")]
-            outcome = self._with_modes(mapped, self._port(" ".join(words), mapped))
+            outcome = with_modes(mapped, self._port(" ".join(words), mapped), self._now, self._executable)
             hunks = tuple(replace(h, path=named.get(h.path, h.path)) for h in outcome.hunks)
             outcome = self.sources.merged(changes, replace(outcome, hunks=hunks))
             hunks = outcome.hunks
@@ -376,18 +377,10 @@ class _Plan:
 
         return outcome_of(key, self._now, self.sources.blob, work)
 
-    def _with_modes(self, changes: ChangeSet, outcome: Outcome) -> Outcome:
-        """A file that is renamed stays executable."""
-        modes = {}
-        for change in changes.changes:
-            old, new = change.old_path, change.new_path
-            if old is None or new is None or old == new or outcome.files.get(new) is None:
-                continue
-            if new not in outcome.modes and outcome.files.get(old, b"") is None:
-                was = self.modes.get(old, "")
-                if was == "100755" or (not was and is_executable(self.tree, old)):
-                    modes[new] = "100755"
-        return replace(outcome, modes=outcome.modes | modes) if modes else outcome
+    def _executable(self, path: str) -> bool:
+        """Whether a file may be run, as earlier patches have left it."""
+        was = self.modes.get(path, "")
+        return was == "100755" or (not was and is_executable(self.tree, path))
 
     def _structural(self, patch: Patch, sha256: str) -> Outcome:
         def work(tree: SourceTree, blob: Callable[[str], bytes | None]) -> Outcome:

@@ -27,6 +27,8 @@ from auditor.trees.names import blob_id
 Blobs = Callable[[str], "bytes | None"]
 _LINK = "120000"
 _NO_LINKS = "a symbolic link: none is written, it could lead out of the tree; git am takes what export writes"
+#: Proofs of what is carried besides lines.
+_RENAME, _MODE = "file renamed", "file mode"
 _RANK = {"upstream": 0, "clean": 1, "moved": 2, "look": 3, "obsolete": 4, "conflict": 5}
 
 
@@ -61,12 +63,17 @@ def port(
 
 def merged_before(outcome: Outcome, change_set: ChangeSet, history: History) -> Outcome:
     """A patch that was merged and then changed is upstream, though it does not read so any more."""
-    if outcome.status != "upstream" and not goes_again(outcome):
+    if outcome.status != "upstream" and not goes_again(outcome) and not _without_lines(outcome):
         also = {hunk.to_path for hunk in outcome.hunks if hunk.to_path}
         landing = history.landing(change_set, also)
         if landing is not None and not landing.reverted_by:
             return landed(outcome, landing)
     return replace(outcome, note=history.note) if history.note else outcome
+
+
+def _without_lines(outcome: Outcome) -> bool:
+    """Whether a file is still to be renamed, or to get a mode: history is asked about lines only."""
+    return any(hunk.status == "clean" and hunk.proof in (_RENAME, _MODE) for hunk in outcome.hunks)
 
 
 def _outcome(parts: list[FilePort]) -> Outcome:
@@ -319,8 +326,9 @@ class _Port:
             done.hunks, done.files = there.hunks, {}
             return
         if change.new_path != change.old_path and path == change.old_path:
-            done.files[target] = done.files.pop(path, None) or ours
+            done.files[target] = done.files.pop(path, ours)
             done.files[path] = None
+            _also(change, done, _RENAME)
         elif change.new_path == change.old_path or path == target:
             target = path
             if done.files.get(path) == ours:
@@ -333,6 +341,13 @@ class _Port:
         if change.new_mode and change.new_mode != change.old_mode and change.old_mode:
             done.files.setdefault(target, ours)
             done.modes[target] = change.new_mode
+            _also(change, done, _MODE)
+
+
+def _also(change: FileChange, done: FilePort, proof: str) -> None:
+    """Say of a change whose lines are all there that something else of it is still to be done."""
+    if all(hunk.status == "upstream" for hunk in done.hunks):
+        done.hunks.append(HunkResult(change.path, -1, "clean", proof))
 
 
 def _of_parts(change: FileChange, number: int, parts: list[MovedPart]) -> HunkResult:

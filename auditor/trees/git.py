@@ -282,14 +282,15 @@ class GitRepo:
         index: Path | None = None,
     ) -> subprocess.CompletedProcess[bytes]:
         """Run a git command on this repository, whatever its exit status."""
-        where = [f"--git-dir={self.git_dir}"]
+        # Both in full: git runs in the work tree, where a relative path would mean another folder.
+        where = [f"--git-dir={os.path.abspath(self.git_dir)}"]
         cwd = None
         if work_tree and self.work_tree is not None:
-            where.append(f"--work-tree={self.work_tree}")
-            cwd = str(self.work_tree)
+            cwd = os.path.abspath(self.work_tree)
+            where.append(f"--work-tree={cwd}")
         else:
             where += ["-c", "core.bare=true"]  # whatever core.worktree says, it is not looked at
-        return run_git([*where, *args], stdin=stdin, network=network, cwd=cwd, index=index)
+        return run_git([*where, *args], stdin=stdin, network=network, cwd=cwd, index=index and Path(os.path.abspath(index)))
 
     def output(self, *args: str, stdin: bytes | None = None, work_tree: bool = False) -> bytes:
         """Standard output of a git command that must succeed; ``UserError`` T013 otherwise."""
