@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,7 @@ _MOST = 100 << 20
     required=True,
     cls=Option,
     metavar="FILE",
-    help="The diff, with full blob ids where it can",
+    help="The diff, with full blob ids where it can; - for standard input",
 )
 @click.option(
     "--root",
@@ -94,10 +95,14 @@ def port(
 
 def _read(path: str) -> bytes:
     try:
-        if os.path.getsize(path) > _MOST:
+        if path == "-":
+            data = sys.stdin.buffer.read(_MOST + 1)
+        else:
+            with open(path, "rb") as file:
+                data = file.read(_MOST + 1)
+        if len(data) > _MOST:
             raise UserError("P003", "the patch is larger than 100 MB", place=path)
-        with open(path, "rb") as file:
-            return file.read()
+        return data
     except OSError as error:
         raise UserError(
             "P001", f"cannot read the patch: {(error.strerror or str(error)).lower()}", place=path

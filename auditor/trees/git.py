@@ -290,7 +290,13 @@ class GitRepo:
             where.append(f"--work-tree={cwd}")
         else:
             where += ["-c", "core.bare=true"]  # whatever core.worktree says, it is not looked at
-        return run_git([*where, *args], stdin=stdin, network=network, cwd=cwd, index=index and Path(os.path.abspath(index)))
+        return run_git(
+            [*where, *args],
+            stdin=stdin,
+            network=network,
+            cwd=cwd,
+            index=index and Path(os.path.abspath(index)),
+        )
 
     def output(self, *args: str, stdin: bytes | None = None, work_tree: bool = False) -> bytes:
         """Standard output of a git command that must succeed; ``UserError`` T013 otherwise."""

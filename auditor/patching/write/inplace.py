@@ -28,7 +28,8 @@ def write_in_place(
 ) -> None:
     """Put ``files`` (bytes, or None to remove) below ``folder``; ``planned_on`` are the blob ids before.
 
-    ``UserError`` P042 another run, P044 a file that changed since it was read, P056 an unfinished run.
+    ``UserError`` P041 something that is no file of the tree is in the way, P042 another run, P044 a file
+    that changed since it was read, P056 an unfinished run.
     """
     store = folder / STATE_FOLDER if repo is None else repo.git_dir / GIT_STORE
     lock = folder if repo is None else repo.git_dir
@@ -43,7 +44,15 @@ def write_in_place(
             )
         puts: list[Put] = []
         for path, after in files.items():
-            before, perm = root.read(path) or (None, 0)
+            before, perm = _there(root, path)
+            if before is not None and path not in planned_on:
+                raise UserError(
+                    "P041",
+                    f"{path} is a new file of the patch, and one that git ignores is in its place",
+                    place=str(folder),
+                    hints=[f"ls -l {folder / path}"],
+                    exit_code=EXIT_CONFLICT,
+                )
             if ("" if before is None else blob_id(before)) != planned_on.get(path, ""):
                 raise UserError(
                     "P044", "a file was changed since it was read", place=path, hints=["run it again"]
@@ -54,3 +63,13 @@ def write_in_place(
         except FileNotFoundError:
             state = None
         transact(Share(root, store, puts, "port", what, state, state))
+
+
+def _there(root: Root, path: str) -> tuple[bytes | None, int]:
+    """Bytes and permission bits of a file, (None, 0) where there is none."""
+    try:
+        return root.read(path) or (None, 0)
+    except UserError as error:
+        if error.code == "P041":  # a folder or a link, where the patch has a file
+            error.exit_code = EXIT_CONFLICT
+        raise
