@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from auditor.errors import UserError
 from auditor.patching.model import ChangeSet, Outcome
+from auditor.patching.portplaces import of_files, of_patch
 from auditor.trees.git import GitRepo, checked_revision
 
 Lines = Counter[tuple[str, bytes]]
@@ -74,6 +75,8 @@ class History:
         since: Effect = Counter()  # what all commits after the landing did together
         for commit, subject, lines in self._commits(sorted(paths)):
             if lines == wanted or (len(effect) >= _TELLING and _effect(lines) == effect):
+                if self._elsewhere(change_set, commit, sorted(paths)):
+                    continue
                 found = Landing(commit, subject)
                 since = Counter()
             elif found is not None and not found.reverted_by:
@@ -82,6 +85,17 @@ class History:
                 if _within(undone, lines) or _taken_back(effect, since):
                     found = Landing(found.commit, found.subject, commit)
         return found
+
+    def _elsewhere(self, change_set: ChangeSet, commit: str, paths: list[str]) -> bool:
+        """Whether a commit that changed the same lines changed them in a twin of what the patch is for."""
+        mine = of_patch(change_set, lambda blob: self._blob(blob) if blob.strip("0") else None)
+        names = [(path, self._blob(f"{commit}^1:{path}"), self._blob(f"{commit}:{path}")) for path in paths]
+        its = of_files(names)
+        return bool(mine - its and its - mine)  # more places on one side only: the lines were told otherwise
+
+    def _blob(self, name: str) -> bytes | None:
+        done = self.repo.run("cat-file", "blob", name)
+        return done.stdout if done.returncode == 0 else None
 
     def _commits(self, paths: list[str]) -> Iterator[tuple[str, str, Lines]]:
         """Oldest first: commit, subject, and the lines it changed in these files."""

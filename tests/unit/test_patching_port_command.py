@@ -247,3 +247,30 @@ def test_a_landing_is_known_however_the_two_files_were_compared(clone: Clone, tm
     )
     clone.commit(theirs.replace("note(y)", "note(y, x)"))
     assert _port(clone, patch, "--base", base) == 10
+
+
+@pytest.mark.parametrize("name", ["a.py", "a.yaml"])
+def test_a_landing_in_the_twin_is_none(tmp_path: Path, name: str) -> None:
+    """The same lines, changed by a commit of the range in a function that only looks like ours."""
+    root = tmp_path / "clone"
+    root.mkdir()
+    clone = Clone(root)
+
+    def commit(image: str, video: str) -> str:
+        head = {"a.py": ("def image():", "def video():"), "a.yaml": ("image:", "video:")}[name]
+        (root / name).write_text(f"{head[0]}\n{image}\n\n{head[1]}\n{video}")
+        clone.git("add", "-A")
+        clone.git("commit", "-q", "-m", "change")
+        return clone.git("rev-parse", "HEAD")
+
+    old, new, other = "    size = 1\n", "    size = 2\n", "    scale = 5\n"
+    base = commit(old, old)
+    patch = _patch(clone, tmp_path, base, commit(old, new))
+    clone.git("checkout", "-q", base)
+    commit(new, old)
+    commit(new, other)
+    assert _port(clone, patch, "--base", base) == 3
+    clone.git("checkout", "-q", base)
+    commit(old, new)
+    commit(old, other)
+    assert _port(clone, patch, "--base", base) == 10
