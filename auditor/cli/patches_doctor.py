@@ -86,11 +86,24 @@ def doctor(
             )
         else:
             lines.append("put them back as the patches left them, or: patches doctor --forget")
+    locks = _locks(target)
+    facts["locks"] = locks
+    lines += [f"! {lock} was left by a git that was killed: rm {lock}" for lock in locks]
     if form == "json":
         write_bytes(envelope("doctor", **facts), None)
     else:
         write_bytes(("\n".join(lines) + "\n").encode(), None)
-    return EXIT_FINDINGS if odd or unfinished is not None else EXIT_OK
+    return EXIT_FINDINGS if odd or unfinished is not None or locks else EXIT_OK
+
+
+def _locks(target: Target) -> list[str]:
+    """Locks in a checkout that make git refuse, and that nobody holds any more."""
+    from auditor.patching.write.reflocks import left_locks
+
+    if target.checkout is None:
+        return []
+    branch = target.checkout.head()[1]
+    return [str(path) for path in left_locks(target.checkout.repo, [branch] if branch else [])]
 
 
 def _require_replaced(target: Target) -> None:

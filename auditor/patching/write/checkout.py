@@ -17,12 +17,12 @@ from auditor.errors import UserError
 from auditor.patching.treeid import tree_id
 from auditor.patching.write.journal import GitPart
 from auditor.patching.write.ownindex import own_index, require_unlocked
+from auditor.patching.write.reflocks import SCRATCH, forget_scratch_lock, free
 from auditor.trees.git import CommitFacts, GitRepo, first_words
 from auditor.trees.names import blob_id, decode_path
 
 #: Folder in the git directory with the record and the journal.
 GIT_STORE = "patches-state"
-_SCRATCH = "refs/patches-state/new"
 _NO_ID = "0" * 40
 #: Seconds to wait for another git process that has the index.
 _INDEX_PATIENCE = 5.0
@@ -210,7 +210,7 @@ class Checkout:
             if author and not commit.date:
                 who = author + b" " + committer.rpartition(b"> ")[2]
             message = commit.message.encode("utf-8", "replace")
-            out.append(b"commit %s\nmark :%d\n" % (_SCRATCH.encode(), mark))
+            out.append(b"commit %s\nmark :%d\n" % (SCRATCH.encode(), mark))
             out.append(b"author %s\ncommitter %s\ndata %d\n%s\n" % (who, committer, len(message), message))
             out.append(b"from %s\n" % (parent.encode() if number == 0 else b":%d" % (mark - 1)))
             for path, (data_, mode) in sorted(commit.files.items()):
@@ -221,7 +221,8 @@ class Checkout:
             out.append(b"\nget-mark :%d\n" % mark)
         out.append(b"done\n")
         if commits:
-            self.repo.run("update-ref", "-d", _SCRATCH)
+            forget_scratch_lock(self.repo)
+            self.repo.run("update-ref", "-d", SCRATCH)
         done = self.repo.run("fast-import", "--quiet", "--date-format=raw", stdin=b"".join(out))
         if done.returncode != 0:
             raise self._refused(f"git cannot store the result: {first_words(done.stderr)}")
@@ -257,6 +258,7 @@ class Checkout:
             if part.old:
                 self._move(part.ref, part.old, part.new)
             else:
+                free(self.repo, part.ref, (part.new,))
                 self._git("update-ref", "--no-deref", "-d", part.ref, part.new)
         self._set_index([(path, before) for path, before, _ in part.index])
         self._forget_scratch()
@@ -286,6 +288,7 @@ class Checkout:
         now = self._at(ref)
         if now == new:
             return
+        free(self.repo, ref, (new, old))
         if now != old:
             raise UserError(
                 "P044",
@@ -300,14 +303,16 @@ class Checkout:
         return done.stdout.decode().strip() if done.returncode == 0 else self._at("HEAD")
 
     def _set_head(self, value: str) -> None:
+        free(self.repo, "HEAD", (value, f"ref: {value}"))
         if value.startswith("refs/"):
             self._git("symbolic-ref", "-m", "patches", "HEAD", value)
         else:
             self._git("update-ref", "--no-deref", "-m", "patches", "HEAD", value)
 
     def _forget_scratch(self) -> None:
-        if (self.repo.common_dir / _SCRATCH).exists():
-            self.repo.run("update-ref", "-d", _SCRATCH)
+        forget_scratch_lock(self.repo)
+        if (self.repo.common_dir / SCRATCH).exists():
+            self.repo.run("update-ref", "-d", SCRATCH)
 
     def _git(self, *args: str, stdin: bytes | None = None, index: Path | None = None) -> None:
         # Whatever writes the index looks again at files that changed within the same second.
