@@ -81,7 +81,7 @@ def report_paper(report: Report, request: Request, tree: SourceTree) -> Paper:
     """The notes of an audit, under the head that the page on the terminal has."""
     from auditor.queries.load import load_queries
     from auditor.reporting.notes import Rule, of_report
-    from auditor.reporting.terminal import assumption_line, count_line, tree_line
+    from auditor.reporting.terminal import head_lines
 
     asked = {finding.query for finding in report.findings}
     rules = {
@@ -89,8 +89,7 @@ def report_paper(report: Report, request: Request, tree: SourceTree) -> Paper:
         for q in (load_queries() if asked - {""} else ())
         if q.id in asked
     }
-    lines = (tree_line(report, tree), assumption_line(report), count_line(report))
-    return of_report(report, lines, rules, everything=request.verbose > 0)
+    return of_report(report, head_lines(report, tree), rules, everything=request.verbose > 0)
 
 
 def diff_paper(found: Compared, tripped: Collection[Change], nothing: str) -> Paper:

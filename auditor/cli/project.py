@@ -31,6 +31,12 @@ def audit_project(request: Request) -> int:
             report = jsonout.loads(data, "the report")
         else:
             report = audited(tree, request)
+            if request.format == "html":
+                from auditor.reporting import audithtml, terminal
+
+                head = terminal.head_lines(report, tree)
+                write_bytes(audithtml.page(report, head), request.output)
+                return exit_code(report, request.fail_on)
             if request.format in FORMATS:
                 from auditor.cli.papers import report_paper, write_paper
 

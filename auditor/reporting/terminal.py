@@ -106,6 +106,15 @@ def count_line(report: Report) -> str:
     return clean(" · ".join(parts))
 
 
+def head_lines(report: Report, tree: SourceTree | None) -> list[str]:
+    """What was audited, what was assumed, and what came out as numbers."""
+    return [
+        tree_line(report, tree),
+        f"{assumption_line(report)} · compared with {report.reference}",
+        count_line(report),
+    ]
+
+
 def _header(report: Report, page: Page, tree: SourceTree | None) -> None:
     page.paragraph(tree_line(report, tree), indent=0, style="bold")
     left, right = assumption_line(report), f"compared with {report.reference}"
