@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from auditor.errors import UserError
-from auditor.patching.edits.model import Edit
+from auditor.patching.edits.model import Edit, Settled
 from auditor.patching.kernels.model import Kernel
 from auditor.patching.model import ChangeSet
 from auditor.reporting.published import schema_bytes
@@ -123,6 +123,7 @@ class Header(Strict, frozen=True):
 class PatchFile(Header, frozen=True):
     """``patches/NAME.yaml``: a head with either edits or a reference; with edits also kernels."""
 
+    settled: tuple[Settled, ...] = ()  # forms of the tree in which there is nothing to do
     edits: tuple[Edit, ...] = ()
     upstream: Reference | None = None
     exclude: tuple[Text, ...] = ()  # globs of paths that a reference is not wanted for

@@ -290,14 +290,14 @@ def _edits(patchset: Patchset, patch: Patch) -> Iterator[Problem]:
     """Whole files are listed with their licence."""
     assert patch.file is not None and patch.document is not None
     for index, edit in enumerate(patch.file.edits):
-        body = edit.body()
-        for part in (body, getattr(getattr(body, "native", None), "source", None)):
-            name = getattr(part, "from_", "")
-            if name and name not in patchset.file.files:
-                hint = f"add `{name}: {{licence: …, provenance: …}}` to `files:` in patchset.yaml"
-                yield Problem(
-                    "P024", patch.document.place("edits", index), f"files/{name} is not listed", (hint,)
-                )
+        for body in edit.bodies():
+            for part in (body, getattr(getattr(body, "native", None), "source", None)):
+                name = getattr(part, "from_", "")
+                if name and name not in patchset.file.files:
+                    hint = f"add `{name}: {{licence: …, provenance: …}}` to `files:` in patchset.yaml"
+                    yield Problem(
+                        "P024", patch.document.place("edits", index), f"files/{name} is not listed", (hint,)
+                    )
 
 
 def _order(patchset: Patchset, patches: list[Patch]) -> Iterator[Problem]:

@@ -289,6 +289,10 @@ def _structural(name: str, place: str, raw: bytes) -> Patch:
         from auditor.patching.edits.check import check_edits  # a patchset of diffs needs no patterns
 
         check_edits(file.edits, document)
+    if file.settled:
+        from auditor.patching.edits.check import check_settled
+
+        check_settled(file.settled, document)
     return Patch(
         name,
         place,

@@ -338,6 +338,9 @@ class _Plan:
         patch = entry.patch
         if patch.name in self.given:
             return replace(entry, outcome=self.given[patch.name](self._now), changes=patch.changes)
+        done = self._settled(patch, entry.sha256)
+        if done is not None:
+            return replace(entry, outcome=done)
         if patch.form == "structural":
             return replace(entry, outcome=self._judged(patch, self._structural(patch, entry.sha256)))
         resolved = None
@@ -381,6 +384,20 @@ class _Plan:
         """Whether a file may be run, as earlier patches have left it."""
         was = self.modes.get(path, "")
         return was == "100755" or (not was and is_executable(self.tree, path))
+
+    def _settled(self, patch: Patch, sha256: str) -> Outcome | None:
+        """What the patch itself says of forms of the tree in which it has nothing to do."""
+        rows = patch.file.settled if patch.file is not None else ()
+        if not rows:
+            return None
+
+        def work(tree: SourceTree, blob: Callable[[str], bytes | None]) -> Outcome:
+            from auditor.patching.edits.signs import settled
+
+            return settled(rows, tree, self.profile) or Outcome("clean")
+
+        found = outcome_of(f"{sha256} settled {self._context}", self._now, self.sources.blob, work)
+        return found if found.status != "clean" else None
 
     def _structural(self, patch: Patch, sha256: str) -> Outcome:
         def work(tree: SourceTree, blob: Callable[[str], bytes | None]) -> Outcome:

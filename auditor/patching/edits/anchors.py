@@ -387,18 +387,28 @@ def _code(value: Any) -> str:
 
 
 def inside(place: Place, found: Iterable[Found], within: str) -> list[Found]:
-    """Those matches that lie in a match of ``within``."""
+    """Those matches that lie in a match of ``within``; of an ``if`` without its ``else``, in the branch."""
     if not within:
         return list(found)
+    branch = not _says_else(within)
     around = {id(each.node) for each in every(place, within)}
     kept = []
     for each in found:
+        below: ast.AST | None = None
         node: ast.AST | None = each.node
-        while node is not None and id(node) not in around:
-            node = place.source.parents.get(node)
+        while node is not None and (id(node) not in around or (branch and _is_else(node, below))):
+            below, node = node, place.source.parents.get(node)
         if node is not None:
             kept.append(each)
     return kept
+
+
+def _says_else(pattern: str) -> bool:
+    return re.search(r"(?m)^\s*(?:else|elif)\b", pattern) is not None
+
+
+def _is_else(node: ast.AST, below: ast.AST | None) -> bool:
+    return isinstance(node, ast.If) and any(each is below for each in node.orelse)
 
 
 def miscounted(place: Place, text: str, found: list[Found], within: str, count: int) -> Miss:

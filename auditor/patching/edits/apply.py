@@ -13,6 +13,7 @@ from auditor.patching.edits.expand import expanded
 from auditor.patching.edits.kernel import Exposed
 from auditor.patching.edits.miss import Miss, NotHere
 from auditor.patching.edits.operators import registered
+from auditor.patching.edits.signs import required, there
 from auditor.patching.edits.source import Splice, read_source, splice
 from auditor.patching.model import HunkResult, Outcome, Status, status_of
 from auditor.patching.portcheck import compiles
@@ -41,6 +42,8 @@ _PYTHON: dict[type[model.Strict], Callable[..., list[Splice]]] = {
 
 #: Proof of an import that is there. It serves the other edits: the patch is not partly upstream for it.
 _IMPORTED = "imported already"
+#: Proof of a sign that has to be there, and is. It says nothing about what the patch brings.
+REQUIRED = "as required"
 
 
 @dataclass
@@ -67,6 +70,10 @@ class _Work:
         self.results.append(result)
 
     def _made(self, index: int, edit: model.Strict, named: str) -> HunkResult:
+        if isinstance(edit, model.Require):
+            place = required(self.tree, edit)
+            path, symbol = (place.path, place.symbol) if place else (_path_of(named), "")
+            return HunkResult(path, index, "upstream", REQUIRED, symbol=symbol)
         if isinstance(edit, (model.AddFile, model.ReplaceFile, model.DeleteFile)):
             path, data, changes = texts.whole_file(self.tree, edit, self.files)
             if not changes:
@@ -131,11 +138,67 @@ class _Work:
             path, index, "clean", "exact text", line=data.count(b"\n", 0, min(splices).start) + 1
         )
 
+    def make(self, index: int, body: model.Strict, only: str | None) -> None:
+        """Make an edit, or all that it stands for. ``only``: see :func:`apply`."""
+        if isinstance(body, model.OneOf):
+            self._one_of(index, body, only)
+            return
+        try:
+            parts = expanded(body, self.tree)
+        except Miss as miss:
+            self.results.append(HunkResult(_path_of(named_by(body)), index, "conflict", "", note=miss.note()))
+            return
+        for part in parts:
+            if only is None or concerns(part, only):
+                self.edit(index, part)
+
+    def _one_of(self, index: int, body: model.OneOf, only: str | None) -> None:
+        """The first variant that goes; a conflict with what was wrong with each where none does."""
+        why = []
+        for number, variant in enumerate(body.variants):
+            note = self._variant(index, variant, only)
+            if note is None:
+                self._elsewhere(index, variant.title, first=number == 0)
+                return
+            if note:
+                why.append(f"{variant.title}: {note}")
+        if why:
+            note = "P071: no variant goes; " + "; ".join(why)
+            self.results.append(HunkResult(_path_of(named_by(body)), index, "conflict", "", note=note))
+
+    def _variant(self, index: int, variant: model.Variant, only: str | None) -> str | None:
+        """Why a variant does not go, "" where it is not for this file; None where it was made."""
+        for sign in variant.when:
+            if (only is None or concerns(sign, only)) and not there(self.tree, sign):
+                return f"{sign.in_} is of another form"
+        if not variant.edits:
+            if only is None:
+                self.results.append(HunkResult("", index, "skipped", "", note=variant.title))
+            return None if only is None or any(concerns(sign, only) for sign in variant.when) else ""
+        before = (dict(self.tree.files), len(self.results), dict(self.added), set(self.touched))
+        for edit in variant.edits:
+            self.make(index, edit.body(), only)
+        made = self.results[before[1] :]
+        missed = next((result.note for result in made if result.status == "conflict"), None)
+        if made and missed is None:
+            return None
+        self.tree.files, self.added, self.touched = before[0], before[2], before[3]
+        del self.results[before[1] :]
+        return missed or ""
+
+    def _elsewhere(self, index: int, title: str, *, first: bool) -> None:
+        """What another variant than the first made is moved: to where, and in which form of the tree."""
+        if first:
+            return
+        for at, result in enumerate(self.results):
+            if result.index == index and result.status == "clean":
+                self.results[at] = replace(result, status="moved", to_path=result.path, note=title)
+
     def _put(self, path: str, data: bytes | None, code: str) -> None:
         self.tree.files[path] = data
         self.touched.add(path)
         if data is not None and path.endswith((".py", ".pyi")):
-            self.added.setdefault(path, []).append((len(self.results), code))
+            self.added[path] = [*self.added.get(path, ()), (len(self.results), code)]
 
 
 def _path_of(named: str) -> str:
@@ -179,21 +242,15 @@ def apply(
     """
     work = _Work(Tree(tree, profile), files)
     for index, edit in enumerate(edits):
-        body = edit.body()
-        try:
-            parts = expanded(body, work.tree)
-        except Miss as miss:
-            work.results.append(HunkResult(_path_of(named_by(body)), index, "conflict", "", note=miss.note()))
-            continue
-        for part in parts:
-            if only is None or concerns(part, only):
-                work.edit(index, part)
+        work.make(index, edit.body(), only)
     _check_names(work, tree, profile, imports=only is None)
     if only is None:
         _check_operators(work, edits)
     if len(edits) > 1 and work.touched and all(r.status != "conflict" for r in work.results):
         _check_done(work, edits, only)
-    words = {result.status for result in work.results if result.proof != _IMPORTED} or {"upstream"}
+    words = {result.status for result in work.results if result.proof not in (_IMPORTED, REQUIRED)} or {
+        "upstream"
+    }
     if words == {"skipped"}:
         return Outcome("skipped", tuple(work.results), note="an installed copy has none of its files")
     words.discard("skipped")
@@ -227,10 +284,8 @@ def _check_done(work: _Work, edits: Sequence[model.Edit], only: str | None) -> N
     """All edits find themselves done in the result of all; else the patch could not be told from upstream."""
     again = _Work(work.tree, work.files, search=False)
     for index, edit in enumerate(edits):
-        for part in expanded(edit.body(), work.tree):
-            if only is None or concerns(part, only):
-                again.edit(index, part)
-    for at, result in enumerate(again.results):
+        again.make(index, edit.body(), only)
+    for at, result in enumerate(again.results[: len(work.results)]):
         if result.status not in ("upstream", "skipped"):
             note = "P072: after later edits of the patch this one does not find itself done"
             note += f" ({result.note})" if result.note else ""
@@ -248,6 +303,9 @@ def concerns(edit: model.Strict, path: str) -> bool:
 
 def named_by(edit: model.Strict) -> str:
     """What an edit says about its place: a path, or the name of a symbol."""
+    if isinstance(edit, model.OneOf):
+        bodies = [each.body() for variant in edit.variants for each in variant.edits]
+        return named_by(bodies[0]) if bodies else ""
     return str(getattr(edit, "path", "") or getattr(edit, "in_", ""))
 
 

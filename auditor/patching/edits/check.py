@@ -14,25 +14,39 @@ from auditor.patching.edits.source import call_parts, expression, statements
 from auditor.queries.pattern import PatternError, shape
 from auditor.yamlio import Document
 
-_PATTERNS = ("at", "before", "after", "find", "call", "within", "was")
+_PATTERNS = ("at", "before", "after", "find", "call", "within", "was", "has", "lacks")
 _ONE_OF: dict[type[model.Strict], tuple[str, ...]] = {
     model.InsertArm: ("before", "after"),
     model.Insert: ("before", "after", "at"),
     model.AddMember: ("name", "call"),
     model.NativeText: ("before", "after"),
+    model.Sign: ("has", "lacks", "gone"),
+    model.Require: ("has", "lacks", "gone"),
 }
 
 
 def check_edits(edits: tuple[model.Edit, ...], document: Document, code: str = "P022") -> None:
     """UserError at the first mistake, at its line."""
     for index, edit in enumerate(edits):
-        kinds = edit.kinds()
-        if len(kinds) != 1:
-            fact = f"one edit is one of {', '.join(model.KINDS)}"
-            fact += f"; this is {' and '.join(kinds)}" if kinds else "; this is none"
-            raise document.error(fact, "edits", index, code=code)
-        for field, fact in _problems(edit.body()):
-            raise document.error(fact, "edits", index, kinds[0], *field, code=code)
+        for field, fact in _edit(edit):
+            raise document.error(fact, "edits", index, *field, code=code)
+
+
+def check_settled(rows: tuple[model.Settled, ...], document: Document, code: str = "P022") -> None:
+    """UserError at the first mistake in ``settled:``, at its line."""
+    for index, row in enumerate(rows):
+        for field, fact in _problems(row):
+            raise document.error(fact, "settled", index, *field, code=code)
+
+
+def _edit(edit: model.Edit) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    kinds = edit.kinds()
+    if len(kinds) != 1:
+        fact = f"one edit is one of {', '.join(model.KINDS)}"
+        yield (), fact + (f"; this is {' and '.join(kinds)}" if kinds else "; this is none")
+        return
+    for field, fact in _problems(edit.body()):
+        yield (kinds[0], *field), fact
 
 
 def _problems(body: model.Strict) -> Iterator[tuple[tuple[str | int, ...], str]]:
@@ -48,7 +62,7 @@ def _problems(body: model.Strict) -> Iterator[tuple[tuple[str | int, ...], str]]
         if isinstance(value, tuple):
             for index, item in enumerate(value):
                 if isinstance(item, model.Strict):
-                    for where, fact in _problems(item):
+                    for where, fact in _edit(item) if isinstance(item, model.Edit) else _problems(item):
                         yield (name, index, *where), fact
     yield from _paths(values)
     yield from _python(body, values)
@@ -93,9 +107,10 @@ def _python(body: model.Strict, values: dict[str, Any]) -> Iterator[tuple[tuple[
         except PatternError as error:
             yield (name,), str(error)
     for name in _expressions(body):
-        if values.get(name):
+        text = values.get(name)
+        if isinstance(text, str) and text:
             try:
-                expression(values[name])
+                expression(text)
             except SyntaxError as error:
                 yield (name,), f"not a Python expression: {error.msg}"
     for name in ("code", "then", "import", "implementation", "fake", "wrapper"):
@@ -157,6 +172,11 @@ def _content(body: model.Strict, values: dict[str, Any]) -> Iterator[tuple[tuple
             yield (), "one of member and members says what is added"
     elif isinstance(body, model.RegisterKernel):
         yield from _kernel(body)
+    elif isinstance(body, model.Variant):
+        if not body.edits and not body.when:
+            yield (), "a variant without edits says by `when` in which form nothing is to be done"
+        if any(edit.one_of is not None for edit in body.edits):
+            yield ("edits",), "a variant holds plain edits, no further variants"
 
 
 def _statements(text: str) -> list[ast.stmt]:

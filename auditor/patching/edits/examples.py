@@ -44,19 +44,23 @@ def failed(edits: Sequence[Edit], example: Example, profile: Profile) -> str:
 
 
 def _path(edits: Sequence[Edit], before: str, profile: Profile) -> str:
-    """The file that the first edit points to; what of a name is module and what symbol, the text tells."""
-    body = edits[0].body()
-    named = named_by(body)
+    """The file that the first edit points to, of one with variants the first of them that knows the text."""
+    found = [_file(named_by(body), before, profile) for body in edits[0].bodies()]
+    return next((path for path, known in found if known), found[0][0])
+
+
+def _file(named: str, before: str, profile: Profile) -> tuple[str, bool]:
+    """The file of a place, and whether it is known: what of a name is module and what symbol, the text tells."""
     if not named and profile.flags:
         named = profile.flags[0].qualified
     if "/" in named or named.endswith(".py"):
-        return named.partition(":")[0]
+        return named.partition(":")[0], True
     parts = tuple(named.split("."))
     try:
         source = read_source(before.encode(), "example")
     except Miss:
-        return "/".join(parts) + ".py"
+        return "/".join(parts) + ".py", False
     for size in range(1, len(parts)):
         if source.named(parts[size:]):
-            return "/".join(parts[:size]) + ".py"
-    return "/".join(parts) + ".py"
+            return "/".join(parts[:size]) + ".py", True
+    return "/".join(parts) + ".py", False

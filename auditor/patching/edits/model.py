@@ -267,6 +267,47 @@ class RegisterKernel(Strict, frozen=True, kw_only=True):
     flag: DeclareFlag | None = None
 
 
+class Sign(Placed, frozen=True, kw_only=True):
+    """Something to be found in a tree, or not: exactly one of ``has``, ``lacks`` (patterns) and ``gone``.
+
+    ``gone: true``: the place itself is nowhere in the package. The first two want the place to be there.
+    """
+
+    has: str = ""
+    lacks: str = ""
+    gone: bool = False
+    within: str = ""
+
+
+class Require(Sign, frozen=True, kw_only=True):
+    """A sign without which the patch must not be made; it changes nothing. ``because``: what hangs on it."""
+
+    because: str = ""
+
+
+class Variant(Strict, frozen=True, kw_only=True):
+    """Edits for one form of the tree. Without edits: in that form nothing is to be done."""
+
+    title: Text  # which form: "0.5.19 and later, in model_hook"
+    when: tuple[Sign, ...] = ()
+    edits: tuple[Edit, ...] = ()
+
+
+class OneOf(Strict, frozen=True, kw_only=True):
+    """The first variant whose signs are there and whose edits all go; the first is what it was made for."""
+
+    variants: Annotated[tuple[Variant, ...], msgspec.Meta(min_length=2)]
+
+
+class Settled(Strict, frozen=True, kw_only=True):
+    """A form of the tree in which the patch has nothing to do: all signs of ``when`` are there."""
+
+    as_: Literal["upstream", "obsolete"] = msgspec.field(name="as")
+    since: str = ""  # a release, a commit
+    because: Text
+    when: Annotated[tuple[Sign, ...], msgspec.Meta(min_length=1)]
+
+
 class Edit(Strict, frozen=True, kw_only=True):
     """One edit: exactly one of these."""
 
@@ -290,6 +331,8 @@ class Edit(Strict, frozen=True, kw_only=True):
     edit_text: EditText | None = None
     set_key: SetKey | None = None
     add_to_list: AddToList | None = None
+    require: Require | None = None
+    one_of: OneOf | None = None
 
     def kinds(self) -> list[str]:
         """Which of the fields are given, as spelled in YAML."""
@@ -302,6 +345,13 @@ class Edit(Strict, frozen=True, kw_only=True):
             value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None
         )
         return body
+
+    def bodies(self) -> list[Strict]:
+        """What the edit is, and with variants each of their edits."""
+        body = self.body()
+        if isinstance(body, OneOf):
+            return [each.body() for variant in body.variants for each in variant.edits]
+        return [body]
 
 
 KINDS = tuple(name.replace("_", "-") for name in Edit.__struct_fields__)

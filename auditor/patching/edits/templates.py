@@ -76,6 +76,20 @@ _TEMPLATES = {
         name: NAMES
         member: '"text"'
     """,
+    "require": """
+        in: package.module
+        has: NAME = 1
+        because: the patch is written for this value
+    """,
+    "one-of": """
+        variants:
+          - title: as the patch was made for
+            edits:
+              - replace: {in: package.module, find: "$X == 1", with: "$X in (1, 2)"}
+          - title: where it went later
+            edits:
+              - replace: {in: package.other, find: "$X == 1", with: "$X in (1, 2)"}
+    """,
     "declare-flag": """
         name: NAME
         as: Flag(False)
