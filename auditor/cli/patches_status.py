@@ -220,7 +220,7 @@ def _matrix(
         _out(envelope("status", bases=[{"rev": rev, **plan_json(plan)} for rev, plan in plans]))
     else:
         width = max([len(p.name) for p in patchset.patches] + [8])
-        labels = [rev if len(rev) <= 12 else rev[:12] for rev, _ in plans]
+        labels = [(p.tree.info().label if "/" in rev else rev)[:12] for rev, p in plans]
         column = max(len(label) for label in labels) + 2
         lines = [" " * (width + 2) + "".join(f"{label:<{column}}" for label in labels).rstrip()]
         for at, patch in enumerate(patchset.patches):

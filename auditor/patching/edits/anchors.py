@@ -53,6 +53,8 @@ class Tree:
     files: dict[str, bytes | None] = field(default_factory=dict)
     #: What was looked for already: place as named -> file, symbol, how it was found.
     found: dict[str, tuple[str, tuple[str, ...], str, bool]] = field(default_factory=dict)
+    #: Whether what is not where it is said to be is looked for in the whole package.
+    search: bool = True
 
     def __post_init__(self) -> None:
         self.map = PathMap(self.profile, self.base.blobs())
@@ -118,7 +120,7 @@ class Tree:
 def resolve(tree: Tree, where: str) -> Place:
     """The place that ``in`` names. ``Miss`` P070, P076."""
     known = tree.found.get(where)
-    if known is not None and tree.has(known[0]):
+    if known is not None and tree.has(known[0]) and (tree.search or not known[2]):
         path, parts, moved, sure = known
         source = read_source(tree.read(path), path)
         nodes: list[ast.AST] = source.named(parts) if parts else [source.tree]
@@ -165,6 +167,8 @@ def _resolved(tree: Tree, where: str) -> Place:
         file = tree.module_path(parts[:size])
         if file is not None and (size > 1 or len(parts) == 1):
             return _in_file(tree, file, parts[size:], where)
+    if not tree.search:
+        raise Miss("P070", f"no module or symbol {where}")
     return _searched(tree, parts, where)
 
 
@@ -236,6 +240,8 @@ def _imported(
 
 def _missed(tree: Tree, path: str, source: PySource, parts: tuple[str, ...]) -> Place:
     """The symbol is not in its file: elsewhere in the package, or nowhere."""
+    if not tree.search:
+        raise Miss("P070", f"symbol {'.'.join(parts)} is not in {path}")
     if not source.named(parts[:1]):
         found = _search(tree, parts, path)
         if found is not None:

@@ -53,7 +53,7 @@ class _Work:
     results: list[HunkResult] = field(default_factory=list)
     added: dict[str, list[tuple[int, str]]] = field(default_factory=dict)  # path -> (result, code put in)
     touched: set[str] = field(default_factory=set)
-    search: bool = True  # whether a miss is worth a look through the package
+    hints: bool = True  # whether a miss is worth a look through the package
 
     def edit(self, index: int, edit: model.Strict) -> None:
         """Make one edit; what becomes of it is added to the results."""
@@ -98,7 +98,7 @@ class _Work:
             if splices:
                 _check_again(handler, place, data, edit)
         except Miss as miss:
-            if miss.pattern and self.search:
+            if miss.pattern and self.hints:
                 others = elsewhere(self.tree, miss.pattern, place.path)
                 miss.nearest += tuple(f"in {other}" for other in others)
             return HunkResult(place.path, index, "conflict", "", symbol=place.symbol, note=miss.note())
@@ -153,15 +153,22 @@ class _Work:
                 self.edit(index, part)
 
     def _one_of(self, index: int, body: model.OneOf, only: str | None) -> None:
-        """The first variant that goes; a conflict with what was wrong with each where none does."""
-        why = []
-        for number, variant in enumerate(body.variants):
-            note = self._variant(index, variant, only)
-            if note is None:
-                self._elsewhere(index, variant.title, first=number == 0)
-                return
-            if note:
-                why.append(f"{variant.title}: {note}")
+        """The first variant that goes; a conflict with what was wrong with each where none does.
+
+        Each is tried where it says, then each wherever its place may have gone to.
+        """
+        hints, self.hints = self.hints, False
+        try:
+            for self.tree.search in (False, True):
+                why: list[str] = []
+                for number, variant in enumerate(body.variants):
+                    note = self._variant(index, variant, only)
+                    if note is None:
+                        self._elsewhere(index, variant.title, first=number == 0)
+                        return
+                    why += [f"{variant.title}: {note}"] if note else []
+        finally:
+            self.hints, self.tree.search = hints, True
         if why:
             note = "P071: no variant goes; " + "; ".join(why)
             self.results.append(HunkResult(_path_of(named_by(body)), index, "conflict", "", note=note))
@@ -172,8 +179,6 @@ class _Work:
             if (only is None or concerns(sign, only)) and not there(self.tree, sign):
                 return f"{sign.in_} is of another form"
         if not variant.edits:
-            if only is None:
-                self.results.append(HunkResult("", index, "skipped", "", note=variant.title))
             return None if only is None or any(concerns(sign, only) for sign in variant.when) else ""
         before = (dict(self.tree.files), len(self.results), dict(self.added), set(self.touched))
         for edit in variant.edits:
@@ -282,7 +287,7 @@ def _check_operators(work: _Work, edits: Sequence[model.Edit]) -> None:
 
 def _check_done(work: _Work, edits: Sequence[model.Edit], only: str | None) -> None:
     """All edits find themselves done in the result of all; else the patch could not be told from upstream."""
-    again = _Work(work.tree, work.files, search=False)
+    again = _Work(work.tree, work.files, hints=False)
     for index, edit in enumerate(edits):
         again.make(index, edit.body(), only)
     for at, result in enumerate(again.results[: len(work.results)]):

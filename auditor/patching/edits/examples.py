@@ -50,7 +50,7 @@ def _path(edits: Sequence[Edit], before: str, profile: Profile) -> str:
 
 
 def _file(named: str, before: str, profile: Profile) -> tuple[str, bool]:
-    """The file of a place, and whether it is known: what of a name is module and what symbol, the text tells."""
+    """The file of a place, and whether that is known: what of a name is the module, the text tells."""
     if not named and profile.flags:
         named = profile.flags[0].qualified
     if "/" in named or named.endswith(".py"):

@@ -14,8 +14,13 @@ from auditor.trees.base import SourceTree
 
 
 def there(tree: Tree, sign: model.Sign) -> bool:
-    """Whether a tree has the sign."""
-    return _missing(tree, sign) is None
+    """Whether a tree has the sign where the sign says; the package is only searched for what is gone."""
+    search = tree.search
+    tree.search = sign.gone
+    try:
+        return _missing(tree, sign) is None
+    finally:
+        tree.search = search
 
 
 def required(tree: Tree, edit: model.Require) -> Place | None:
