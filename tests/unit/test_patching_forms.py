@@ -117,7 +117,7 @@ def test_a_constant_that_changed_refuses_the_patch() -> None:
     done = made(LAYOUT, {"example/a.py": OLD, "example/cache.py": "BYTES = 656\n"})
     assert (done.status, done.files) == ("conflict", {})
     assert done.hunks[0].note == (
-        "P079: example/cache.py does not have `BYTES = 576`: the kernel reads this layout; "
+        "P080: example/cache.py does not have `BYTES = 576`: the kernel reads this layout; "
         "nearest: line 1 `BYTES = 656`"
     )
 
@@ -170,7 +170,7 @@ def test_signs(sign: str, files: dict[str, str], there: bool) -> None:
         (
             "settled:\n  - {as: upstream, because: b, when: [{in: a.b, has: 'x ='}]}\n",
             "p.yaml:3:54",
-            "not a Python pattern",
+            "the pattern is not Python",
         ),
         (
             "edits:\n  - one-of:\n      variants:\n        - {title: a}\n        - {title: b}\n",

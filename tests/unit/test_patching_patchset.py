@@ -298,7 +298,8 @@ def test_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     ]  # fmt: skip
     assert lint_patchset(tmp_path / "patchsets" / "mine") == []
     assert run(patches, "patches", ["list"]) == 0
-    assert "mine    3 patches  What: it is" in capsys.readouterr().out
+    listed = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "mine 3 patches What: it is (sglang)" in listed
     assert run(patches, "patches", ["show", "mine"]) == 0
     assert "back       Pending  upstream 1234567  Bring it" in capsys.readouterr().out
 

@@ -268,16 +268,15 @@ def apply(
 
 def _check_operators(work: _Work, edits: Sequence[model.Edit]) -> None:
     """Every operator that is registered here is registered once in the result."""
-    for index, edit in enumerate(edits):
-        body = edit.body()
+    for index, body in ((index, body) for index, edit in enumerate(edits) for body in edit.bodies()):
         own = [at for at, result in enumerate(work.results) if result.index == index]
         if not isinstance(body, model.RegisterKernel) or any(
             work.results[at].status in ("conflict", "skipped") for at in own
         ):
             continue
         found = registered(work.tree, body.operator)
-        if len(found) == 1:
-            continue
+        if len(found) == 1 or not (found or isinstance(edits[index].body(), model.RegisterKernel)):
+            continue  # the second: it stands in a variant that was not made
         note = f"P079: nothing registers {body.operator}"
         if found:
             note = f"P079: {body.operator} is taken: it is registered {len(found)} times, by "

@@ -24,12 +24,12 @@ def there(tree: Tree, sign: model.Sign) -> bool:
 
 
 def required(tree: Tree, edit: model.Require) -> Place | None:
-    """The place of a sign that has to be there. ``Miss`` P079 with what is there instead."""
+    """The place of a sign that has to be there. ``Miss`` P080 with what is there instead."""
     found = _missing(tree, edit)
     if found is None:
         return None if edit.gone else resolve(tree, edit.in_)
     tail = f": {edit.because.strip()}" if edit.because else ""
-    raise Miss("P079", f"{found.fact}{tail}", found.nearest)
+    raise Miss("P080", f"{found.fact}{tail}", found.nearest)
 
 
 def settled(rows: Sequence[model.Settled], tree: SourceTree, profile: Profile) -> Outcome | None:
@@ -51,15 +51,15 @@ def _missing(tree: Tree, sign: model.Sign) -> Miss | None:
             return None
         return miss
     if sign.gone:
-        return Miss("P079", f"{place.shown()} is still there")
+        return Miss("P080", f"{place.shown()} is still there")
     pattern = sign.has or sign.lacks
     found = inside(place, every(place, pattern), sign.within)
     flat = " ".join(pattern.split())
     if sign.lacks:
-        return Miss("P079", f"{place.shown()} has `{flat}`", _shown(place, found)) if found else None
+        return Miss("P080", f"{place.shown()} has `{flat}`", _shown(place, found)) if found else None
     if found:
         return None
-    return Miss("P079", f"{place.shown()} does not have `{flat}`", _instead(place, pattern))
+    return Miss("P080", f"{place.shown()} does not have `{flat}`", _instead(place, pattern))
 
 
 def _shown(place: Place, found: Sequence[Found]) -> list[str]:
