@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import click
 
 from auditor.cli.command import Option, VerbCommand
+from auditor.cli.patches_apply_page import Page
 from auditor.cli.patches_base import FOLDER
-from auditor.cli.patches_target import (
-    output_options,
-    sources_for,
-    target_options,
-    the_patchset,
-    the_target,
-    wait_option,
+from auditor.cli.patches_target import load, output_options, target_options, wait_option
+from auditor.cli.patches_upstreams import (
+    chosen_upstreams,
+    clones_of,
+    ground,
+    targets_of,
+    upstream_option,
 )
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from auditor.patching.patchset import Patchset
-    from auditor.patching.plan import Plan
-    from auditor.patching.write.operations import Step
+    from auditor.patching.plan import Plan, Plans
+    from auditor.patching.verify import Checks
+    from auditor.patching.write.disk import Root
+    from auditor.patching.write.operations import Step, Written
     from auditor.patching.write.target import Target
 
 HOW = "how it is written (to a checkout: staged, unless a branch is named)"
@@ -34,6 +38,7 @@ HOW = "how it is written (to a checkout: staged, unless a branch is named)"
     example=(
         "patches apply sm120 --to ../sglang --branch sm120",
         "patches apply sm120 --installed --frozen",
+        "patches apply sm120 --to sglang=../sglang --to flashinfer=../flashinfer",
     ),
 )
 @click.argument("patchset")
@@ -46,6 +51,7 @@ HOW = "how it is written (to a checkout: staged, unless a branch is named)"
 @click.option("--allow-dirty", is_flag=True, cls=Option, help="Let other files have changes nobody recorded.")
 @click.option("--allow-unknown", is_flag=True, cls=Option, help="Write to a tree that nobody can name.")
 @click.option("--allow-look", is_flag=True, cls=Option, help="Write what a person should look at first.")
+@upstream_option
 @click.option("--no-audit", is_flag=True, cls=Option, help="Leave the audit's postconditions out.")
 @FOLDER
 @wait_option
@@ -53,9 +59,10 @@ HOW = "how it is written (to a checkout: staged, unless a branch is named)"
 def apply(
     patchset: str,
     patch: tuple[str, ...],
-    to: str | None,
+    to: tuple[str, ...],
     installed: str | None,
-    clone: str | None,
+    clone: tuple[str, ...],
+    upstream: tuple[str, ...],
     branch: str | None,
     stage: bool,
     dry_run: bool,
@@ -72,46 +79,83 @@ def apply(
 ) -> int:
     """Write a patchset to a checkout, a wheel folder or an installed copy: all of it, or nothing.
 
-    Every patch is planned in memory and verified first. Exit codes: 0 written (or nothing to do), 1 the
+    Every patch is planned in memory and verified first. Patches of several upstreams are written to all their
+    targets in one transaction. Exit codes: 0 written (or nothing to do), 1 the
     result does not hold what it promises, 3 a patch conflicts; nothing is written then.
     """
     from auditor.cli.color import use_color
-    from auditor.patching.write.operations import at_work, require_as_recorded, write_steps
+    from auditor.patching.write.operations import all_at_work, require_as_recorded
 
-    found, profile = the_patchset(patchset, folder)
-    target = the_target(to, installed, profile)
-    way = _way(target, branch, stage)
+    found = load(patchset, folder)
+    profiles = chosen_upstreams(found, upstream, patch)
+    clones = clones_of(found, profiles, clone)
+    targets = targets_of(found, profiles, to, installed)
+    ways = _ways(targets, branch, stage)
     colored = use_color(color, sys.stdout)
-    with at_work(target, wait) as root:
-        require_as_recorded(target, root)
-        todo = _not_yet(found, target, patch)
-        if not todo:
+    with all_at_work(targets, wait) as roots:
+        for target, root in zip(targets, roots, strict=True):
+            require_as_recorded(target, root)
+        todo = [_not_yet(found, target, patch) for target in targets]
+        if not any(todo):
             if frozen and not patch:
-                _require_result(found, target)
-            _say(f"{found.name} is on {target.shown} already\n")
+                _require_result(found, targets)
+            _say(f"{found.name} is on {' and '.join(dict.fromkeys(t.shown for t in targets))} already\n")
             return EXIT_OK
-        _check_base(target, allow_dirty, allow_unknown)
-        plan = _plan(found, target, todo, clone)
+        work = [Work(*each) for each in zip(targets, roots, ways, todo, strict=True)]
+        for each in work:
+            if each.todo:
+                _check_base(each.target, allow_dirty, allow_unknown)
+        plans = _plan(found, [each for each in work if each.todo], clones, targets)
         if frozen:
             from auditor.patching.lock import read_lock, require_locked
 
-            require_locked(found, plan, read_lock(found))
-        blocked = plan.failed or (plan.doubtful if not allow_look else ())
-        checks = None
+            for plan in plans.plans:
+                require_locked(found, plan, read_lock(found))
+        blocked = plans.failed or (plans.doubtful if not allow_look else ())
+        checks: list[Checks] = []
         if not blocked:
             from auditor.patching.verify import verify_plan
 
-            checks = verify_plan(plan, audit=not no_audit)
-        if blocked or dry_run or (checks is not None and not checks.ok):
-            _print(plan, target, form, colored, quiet, checks=checks)
-            return EXIT_CONFLICT if blocked else EXIT_OK if checks is None or checks.ok else EXIT_FINDINGS
-        written = write_steps(target, root, _steps(plan), way=way, branch=branch or "")
-    _print(plan, target, form, colored, quiet, checks=checks, result=written.result, commits=written.commits)
+            checks = [verify_plan(plan, audit=not no_audit) for plan in plans.plans]
+        page = Page(found, plans, [each.target for each in work if each.todo], form, colored, quiet)
+        sound = all(check.ok for check in checks)
+        if blocked or dry_run or not sound:
+            page.show(checks, [])
+            return EXIT_CONFLICT if blocked else EXIT_OK if sound else EXIT_FINDINGS
+        written = _write([each for each in work if each.todo], plans, targets, branch or "")
+    page.show(checks, written)
     return EXIT_OK
 
 
-def _require_result(patchset: Patchset, target: Target) -> None:
+@dataclass(frozen=True)
+class Work:
+    """One target of a run: how it is written, and which patches it does not have yet."""
+
+    target: Target
+    root: Root
+    way: str
+    todo: list[str]
+
+
+def _write(work: list[Work], plans: Plans, targets: list[Target], branch: str) -> list[Written]:
+    """Everything to every target, in one transaction."""
+    from auditor.patching.write.operations import ready_all, write_all
+
+    steps = [_steps(plan) for plan in plans.plans]
+    asked = [
+        (each.target, each.root, step, each.way, branch if each.way == "commits" else "")
+        for each, step in zip(work, steps, strict=True)
+    ]
+    return write_all(ready_all(asked, targets))
+
+
+def _require_result(patchset: Patchset, targets: list[Target]) -> None:
     """``UserError`` P062, exit code 1, where what is on a target already is not as it was locked."""
+    for target in targets:
+        _require_one_result(patchset, target)
+
+
+def _require_one_result(patchset: Patchset, target: Target) -> None:
     from auditor.cli.patches_verify import against
     from auditor.patching.lock import NAME, differences, read_lock
 
@@ -129,6 +173,13 @@ def _require_result(patchset: Patchset, target: Target) -> None:
             ],
             exit_code=EXIT_FINDINGS,
         )
+
+
+def _ways(targets: list[Target], branch: str | None, stage: bool) -> list[str]:
+    """How each target is written; what is said of git is for the checkouts among several targets."""
+    if len(targets) == 1 or all(target.checkout is None for target in targets):
+        return [_way(target, branch, stage) for target in targets]
+    return ["folder" if target.checkout is None else _way(target, branch, stage) for target in targets]
 
 
 def _way(target: Target, branch: str | None, stage: bool) -> str:
@@ -164,9 +215,7 @@ def _check_branch(target: Target, branch: str) -> None:
 
 
 def _not_yet(patchset: Patchset, target: Target, names: tuple[str, ...]) -> list[str]:
-    """Patches that are to be applied and are not on the target, in their order."""
-    for name in names:
-        patchset.patch(name)
+    """Patches of its upstream that are to be applied and are not on the target, in their order."""
     state = target.state
     there = {p.name: p for p in (state.patches if state else ()) if p.patchset == patchset.name}
     import hashlib
@@ -180,7 +229,8 @@ def _not_yet(patchset: Patchset, target: Target, names: tuple[str, ...]) -> list
                 place=target.shown,
                 hints=[f"patches revert {patchset.name} {target.option}        # then apply again"],
             )
-    return [p.name for p in patchset.patches if p.name not in there and (not names or p.name in names)]
+    own = [p for p in patchset.patches if patchset.project_of(p) == target.profile.name]
+    return [p.name for p in own if p.name not in there and (not names or p.name in names)]
 
 
 def _check_base(target: Target, allow_dirty: bool, allow_unknown: bool) -> None:
@@ -206,22 +256,21 @@ def _check_base(target: Target, allow_dirty: bool, allow_unknown: bool) -> None:
         )
 
 
-def _plan(patchset: Patchset, target: Target, names: list[str], clone: str | None) -> Plan:
-    from auditor.cli.patches_target import judge_for
-    from auditor.patching.plan import plan
+def _plan(
+    patchset: Patchset,
+    work: list[Work],
+    clones: Mapping[str, str],
+    targets: list[Target],
+) -> Plans:
+    from auditor.patching.plan import plan_all
 
-    sources = sources_for(target.tree, clone, target.profile)
-    there = [p.name for p in (target.state.patches if target.state else ())]
-    return plan(
-        patchset,
-        target.tree,
-        target.profile,
-        sources=sources,
-        only=names,
-        version=target.version,
-        judge=judge_for(target.profile),
-        there=there,
-    )
+    grounds = [
+        ground(e.target.tree, e.target.profile, clones.get(e.target.profile.name), version=e.target.version)
+        for e in work
+    ]
+    there = [p.name for target in targets for p in (target.state.patches if target.state else ())]
+    only = [name for each in work for name in each.todo]
+    return plan_all(patchset, grounds, only=only, there=there)
 
 
 def _steps(plan: Plan) -> list[Step]:
@@ -266,58 +315,6 @@ def _date(text: str) -> str:
             when = when.replace(tzinfo=timezone.utc)
         return f"{int(when.timestamp())} {when:%z}"
     return ""
-
-
-def _print(
-    plan: Plan,
-    target: Target,
-    form: str,
-    color: bool,
-    quiet: bool,
-    *,
-    checks: object = None,
-    result: str = "",
-    commits: tuple[str, ...] = (),
-) -> None:
-    from auditor.cli.patches_page import counted, envelope, legend, plan_json, table
-    from auditor.patching.verify import Checks
-
-    assert checks is None or isinstance(checks, Checks)
-    if form == "json":
-        facts = plan_json(plan) | {
-            "written": bool(result),
-            "result": result or None,
-            "commits": list(commits),
-        }
-        facts["checks"] = checks.as_json() if checks is not None else None
-        _say(envelope("apply", **facts).decode())
-        return
-    lines = []
-    if not quiet:
-        info = plan.tree.info()
-        head = f"{plan.patchset.name} on {plan.profile.name} {info.label}"
-        lines.append(f"{head}      {counted(plan.counts())}")
-    lines += table(plan.entries, color)
-    if checks is not None:
-        lines += checks.lines(verbose=not quiet)
-    if result:
-        files = len(plan.files)
-        lines.append(f"written and read back: {files} file{'s' if files != 1 else ''}, tree {result}")
-        lines += [f"  commit {oid}" for oid in commits]
-        compiled = target.never_checked(plan.files)
-        if compiled:
-            lines.append(f"note: Python takes {compiled[0]} without a look at its source; remove it:")
-            lines.append(f"  rm {' '.join(shlex.quote(str(target.root / name)) for name in compiled)}")
-    else:
-        lines.append("nothing was written")
-    if not quiet:
-        lines.append(legend(entry.outcome.status for entry in plan.entries))
-        for entry in plan.failed[:1]:
-            at = f" {target.option}" if target.shown != "." else ""
-            lines.append(f"next: patches explain {plan.patchset.typed} {entry.name}{at}")
-        if plan.doubtful and not plan.failed and not result:
-            lines.append("next: look at the marked hunks, then --allow-look")
-    _say("\n".join(lines) + "\n")
 
 
 def _say(text: str) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli.command import Option, VerbCommand
-from auditor.cli.patches_target import output_options, profile_of, target_options, the_target, wait_option
+from auditor.cli.patches_target import output_options, target_options, wait_option
 from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 @wait_option
 @output_options
 def doctor(
-    to: str | None,
+    to: tuple[str, ...],
     installed: str | None,
-    clone: str | None,
+    clone: tuple[str, ...],
     check: bool,
     forget: bool,
     project: str,
@@ -35,49 +35,82 @@ def doctor(
 ) -> int:
     """Was a run stopped in the middle, and are the files what the record says?
 
-    An unfinished run is finished if every file is in place already, else put back. Exit codes: 0 whole, 1
-    something is not as recorded, 3 somebody else changed a file of an unfinished run.
+    An unfinished run is finished if every file is in place already, else put back; one that wrote several
+    upstreams on all of them. Exit codes: 0 whole, 1 something is not as recorded, 3 somebody else changed a
+    file of an unfinished run.
     """
     from auditor.cli.output import write_bytes
     from auditor.cli.patches_page import envelope
+    from auditor.cli.patches_upstreams import recorded_targets
+    from auditor.patching.write import operations
+
+    lines: list[str] = []
+    rows: list[dict[str, Any]] = []
+    if not check:
+        for target in recorded_targets(to, installed, project):
+            facts, said = _repair(target, wait)
+            lines += said
+            rows += [facts] if facts else []
+    repaired = rows[0] if rows else {}
+    targets = recorded_targets(to, installed, project)
+    if forget:
+        for target in targets:
+            _require_replaced(target)
+        for target in targets:
+            operations.forget(target, wait)
+        lines.append("the record is gone; the files are left as they are")
+        write_bytes(("\n".join(lines) + "\n").encode(), None)
+        return EXIT_OK
+    told = [_look(target, len(targets) > 1) for target in targets]
+    for _, said, _ in told:
+        lines += said
+    if form == "json":
+        facts = {**repaired, **told[0][0]}
+        if len(told) > 1:
+            whole = all(each["whole"] for each, _, _ in told)
+            facts = {**repaired, "whole": whole, "upstreams": [each for each, _, _ in told]}
+        write_bytes(envelope("doctor", **facts), None)
+    else:
+        write_bytes(("\n".join(lines) + "\n").encode(), None)
+    return EXIT_FINDINGS if any(bad for _, _, bad in told) else EXIT_OK
+
+
+def _repair(target: Target, wait: float) -> tuple[dict[str, Any], list[str]]:
+    """Finish or put back what was stopped, and what to say about it."""
+    from auditor.patching.write import operations
+
+    how, what = operations.repair(target, wait)
+    if not how:
+        return {}, []
+    end = "finished: complete now" if how == "finished" else "put back: as before it"
+    return {"repaired": {"how": how, "what": what}}, [f"{what}: stopped in the middle; {end}"]
+
+
+def _look(target: Target, many: bool) -> tuple[dict[str, Any], list[str], bool]:
+    """Facts, lines, and whether something is not as recorded."""
     from auditor.patching.write import operations
     from auditor.patching.write.disk import Root
     from auditor.patching.write.journal import left_behind
 
-    target = the_target(to, installed, profile_of(project))
-    facts: dict[str, Any] = {}
+    head = f"{target.profile.name}: " if many else ""
+    facts: dict[str, Any] = {"upstream": target.profile.name} if many else {}
     lines: list[str] = []
     with Root(target.root) as root:
         unfinished = left_behind(root, target.store)
-    if unfinished is not None and not check:
-        how, what = operations.repair(target, wait)
-        facts["repaired"] = {"how": how, "what": what}
-        end = "finished: complete now" if how == "finished" else "put back: as before it"
-        lines.append(f"{what}: stopped in the middle; {end}")
-        unfinished = None
-    elif unfinished is not None:
-        what = f"{unfinished.header.verb} {unfinished.header.what}"
-        end = "it would be finished" if unfinished.whole else "it would be put back"
-        lines.append(f"{what}: stopped in the middle; {end}")
-        facts["unfinished"] = {"what": what, "whole": unfinished.whole}
-    elif not check:
-        operations.repair(target, wait)
-    target = the_target(to, installed, profile_of(project))
-    if forget:
-        _require_replaced(target)
-        operations.forget(target, wait)
-        lines.append("the record is gone; the files are left as they are")
-        write_bytes(("\n".join(lines) + "\n").encode(), None)
-        return EXIT_OK
-    with Root(target.root) as root:
         files = operations.stands(target, root)
+    if unfinished is not None:
+        what = f"{unfinished.header.verb} {unfinished.header.what}"
+        whole = operations.would_finish(target, unfinished)
+        end = "it would be finished" if whole else "it would be put back"
+        lines.append(f"{head}{what}: stopped in the middle; {end}")
+        facts["unfinished"] = {"what": what, "whole": whole}
     odd = {path: how for path, how in files.items() if how != "applied"}
     facts |= {"files": files, "whole": not odd and unfinished is None}
     state = target.state
     if state is None:
-        lines.append("no patches are applied here")
+        lines.append(f"{head}no patches are applied here")
     elif not odd:
-        lines.append(f"{len(state.patches)} patches, {len(files)} files: every byte as recorded")
+        lines.append(f"{head}{len(state.patches)} patches, {len(files)} files: every byte as recorded")
     else:
         lines += [f"! {path}  {how if how == 'as before' else 'changed since'}" for path, how in odd.items()]
         if set(files.values()) == {"as before"}:
@@ -89,11 +122,7 @@ def doctor(
     locks = _locks(target)
     facts["locks"] = locks
     lines += [f"! {lock} was left by a git that was killed: rm {lock}" for lock in locks]
-    if form == "json":
-        write_bytes(envelope("doctor", **facts), None)
-    else:
-        write_bytes(("\n".join(lines) + "\n").encode(), None)
-    return EXIT_FINDINGS if odd or unfinished is not None or locks else EXIT_OK
+    return facts, lines, bool(odd or locks) or unfinished is not None
 
 
 def _locks(target: Target) -> list[str]:

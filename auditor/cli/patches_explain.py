@@ -14,14 +14,14 @@ from auditor.cli.patches_target import (
     clones,
     from_option,
     judge_for,
+    load,
     onto_option,
     output_options,
     shown_tree,
     sources_for,
     target_options,
-    the_patchset,
-    the_target,
 )
+from auditor.cli.patches_upstreams import bases_of, chosen_upstreams, clones_of, elsewhere, targets_of
 from auditor.errors import EXIT_CONFLICT, EXIT_OK
 
 if TYPE_CHECKING:
@@ -57,14 +57,14 @@ _SHOWN = 12
 def explain(
     patchset: str,
     patch: str,
-    onto: str | None,
+    onto: tuple[str, ...],
     releases: str | None,
     full: bool,
     made_for: tuple[str, ...],
     folder: str | None,
-    to: str | None,
+    to: tuple[str, ...],
     installed: str | None,
-    clone: str | None,
+    clone: tuple[str, ...],
     form: str,
     color: str,
     quiet: bool,
@@ -78,21 +78,36 @@ def explain(
     from auditor.patching.explain import explain as tell
     from auditor.patching.plan import plan
 
-    found, profile = the_patchset(patchset, folder)
-    found.patch(patch)
-    tree = base_tree(onto, clone, profile) if onto is not None else the_target(to, installed, profile).tree
-    sources = sources_for(tree, clone, profile, made_for)
-    planned = plan(found, tree, profile, sources=sources, stop=False, judge=judge_for(profile))
-    repo = getattr(tree, "repo", None) or next(iter(clones(clone, profile)), None)
+    found = load(patchset, folder)
+    profiles = chosen_upstreams(found, (), (patch,))
+    ((name, profile),) = profiles.items()
+    near = clones_of(found, profiles, clone).get(name)
+    if onto:
+        tree = bases_of(found, profiles, onto, {name: near} if near else {})[name]
+    else:
+        tree = targets_of(found, profiles, to, installed)[0].tree
+    sources = sources_for(tree, near, profile, made_for)
+    there = elsewhere(found, profiles)
+    planned = plan(found, tree, profile, sources=sources, stop=False, judge=judge_for(profile), there=there)
+    repo = getattr(tree, "repo", None) or next(iter(clones(near, profile)), None)
     told = tell(planned, patch, sources, repo)
     since = since_of(told.entry, tree, repo, sources, profile, found.new_file)
     first = None
     if releases is not None:
-        first = _first(found, patch, profile, clone, made_for, [w for w in releases.split(",") if w])
+        first = _first(found, patch, profile, near, made_for, [w for w in releases.split(",") if w])
     if form == "json":
         _say(_json(told, since, tree, first).decode())
     else:
-        lines = _page(told, since, tree, onto, use_color(color, sys.stdout), full, quiet, found.name)
+        lines = _page(
+            told,
+            since,
+            tree,
+            onto[0] if onto else None,
+            use_color(color, sys.stdout),
+            full,
+            quiet,
+            found.name,
+        )
         if first is not None:
             words = f"first of {releases}: {first}" if first else f"none of {releases} has it"
             lines.insert(1, words)
@@ -109,7 +124,10 @@ def _first(
     for release in releases:
         tree = base_tree(release, clone, profile)
         sources = sources_for(tree, clone, profile, made_for)
-        entries = plan(found, tree, profile, sources=sources, stop=False, judge=judge_for(profile)).entries
+        there = elsewhere(found, [profile.name])
+        entries = plan(
+            found, tree, profile, sources=sources, stop=False, judge=judge_for(profile), there=there
+        ).entries
         if next(e for e in entries if e.name == patch).outcome.status == "upstream":
             return release
     return ""

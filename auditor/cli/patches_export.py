@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
     from auditor.patching.model import FileChange
+    from auditor.patching.patchset import Patchset
 
 
 @click.command(
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--installed-layout", is_flag=True, help="Paths as in site-packages, without the repository's root."
 )
+@click.option("--upstream", metavar="NAME", help="Which upstream's patches, where the patchset has several.")
 @FOLDER
 @base_options("--onto")
 def export(
@@ -51,6 +54,7 @@ def export(
     check: bool,
     target: str | None,
     installed_layout: bool,
+    upstream: str | None,
     folder: str | None,
     base: str | None,
     clone: str | None,
@@ -62,11 +66,17 @@ def export(
     (exit 3).
     """
     from auditor.cli.output import write_bytes
-    from auditor.cli.patches_target import the_patchset
+    from auditor.cli.patches_target import load, profile_of
+    from auditor.cli.patches_upstreams import elsewhere
     from auditor.patching import export as library
     from auditor.patching.export_write import matches_folder, write_export
+    from auditor.patching.upstreams import upstream_profile
 
-    found, profile = the_patchset(patchset, folder)
+    found = load(patchset, folder)
+    name, base = _one_upstream(found, base, upstream)
+    profile = upstream_profile(found, name, profile_of)
+    others = elsewhere(found, [name])
+    found = replace(found, patches=tuple(p for p in found.patches if found.project_of(p) == name))
     layout = layout_of(profile)
     results = None
     changes: tuple[FileChange, ...] = ()
@@ -79,7 +89,7 @@ def export(
         from auditor.patching.export_plan import on_tree
 
         tree = base_tree(base, clone, profile)
-        exported = on_tree(found, tree, profile, layout, sources_for(tree, clone, profile))
+        exported = on_tree(found, tree, profile, layout, sources_for(tree, clone, profile), others)
         pieces, results = list(exported.pieces), exported.contents()
         for text in exported.notes:
             click.echo(f"note: {text}", err=True)
@@ -139,6 +149,26 @@ def export(
     for name in sorted(files):
         click.echo(f"{output.rstrip('/')}/{name}")
     return EXIT_OK
+
+
+def _one_upstream(patchset: Patchset, base: str | None, upstream: str | None) -> tuple[str, str | None]:
+    """Whose patches are exported, and the base: one output is for one upstream. ``UserError`` P035."""
+    from auditor.cli.patches_upstreams import named
+    from auditor.patching.upstreams import upstreams_of
+
+    name, rev = named(base, list(patchset.file.upstreams)) if base is not None else ("", None)
+    if name and upstream and name != upstream:
+        raise UserError("U005", f"--onto says {name}, --upstream {upstream}", hints=[f"--upstream {name}"])
+    names = upstreams_of(patchset)
+    chosen = name or upstream or (names[0] if len(names) == 1 else "")
+    if not chosen:
+        raise UserError(
+            "P035",
+            f"{patchset.name} has patches for {' and '.join(names)}: an export is for one of them",
+            place=patchset.place,
+            hints=[f"patches export {patchset.typed} --upstream {each}" for each in names],
+        )
+    return chosen, rev
 
 
 def _checked(same: bool, stale: list[str], name: str) -> int:

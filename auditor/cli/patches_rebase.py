@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +16,12 @@ from auditor.cli.patches_target import (
     base_tree,
     from_option,
     judge_for,
+    load,
     output_options,
     shown_tree,
     sources_for,
-    the_patchset,
 )
+from auditor.cli.patches_upstreams import chosen_upstreams, named
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -41,7 +44,10 @@ PERSON = "what a person decides"
 )
 @click.argument("patchset")
 @click.option(
-    "--onto", cls=Option, metavar="REV", help="The new base: a commit, a release, a wheel, a folder."
+    "--onto",
+    cls=Option,
+    metavar="REV",
+    help="The new base: a commit, release, wheel or folder; NAME=REV for one of several upstreams.",
 )
 @click.option("--clone", cls=Option, metavar="PATH", help="A clone of the upstream, for older contents.")
 @click.option(
@@ -106,11 +112,12 @@ def rebase(
     folder, to be edited. Exit codes: 1 the result does not hold what it promises, 3 a patch needs a person.
     """
     from auditor.cli.color import use_color
+    from auditor.patching.lock import NAME
     from auditor.patching.rebase_work import read_state
     from auditor.patching.verify import verify_plan
 
     recovered = _recover(patchset, folder)
-    found, profile = the_patchset(patchset, folder)
+    found = whole = load(patchset, folder)
     if go_on and abort or (abort and onto):
         raise UserError("U005", "--abort stands alone", hints=[f"patches rebase {patchset} --abort"])
     if abort:
@@ -130,8 +137,14 @@ def rebase(
             place=f"{found.place}/rebase",
             hints=[f"patches rebase {patchset} --continue", f"patches rebase {patchset} --abort"],
         )
+    profiles = chosen_upstreams(found, ())
+    name, rev = _one_upstream(found, profiles, onto)
+    profile = profiles[name]
+    if len(profiles) > 1:
+        own = tuple(p for p in found.patches if found.project_of(p) == name)
+        found = replace(found, patches=own)
     given, accepted, solved = _decided(found, profile, state, resolve, accept_look, retire)
-    tree = base_tree(onto, clone, profile)
+    tree = base_tree(rev, clone, profile)
     if state is not None:
         from auditor.patching.rebase_work import check_state
 
@@ -141,7 +154,7 @@ def rebase(
     sources = sources_for(tree, clone, profile, made_for)
     moved = move(
         found, tree, profile, sources=sources, judge=judge_for(profile), accepted=accepted, given=given,
-        retire=retire,
+        retire=retire, whole=whole,
     )  # fmt: skip
     page = _Page(moved, onto, use_color(color, sys.stdout), quiet, hunks)
     if not moved.ready:
@@ -167,6 +180,11 @@ def rebase(
         from auditor.patching.rebase_work import leftovers
 
         files = dict(moved.files)
+        if NAME not in files:
+            ontos = " ".join(f"--onto {each}=REV" for each in profiles)
+            click.echo(
+                f"note: no lock was written, as there was none: patches lock {found.typed} {ontos}", err=True
+            )
         if not _changes(found, moved):
             files.pop("rebase.json", None)  # it says how the patches came here
         files |= {path: None for path in leftovers(found.folder)}
@@ -177,6 +195,23 @@ def rebase(
     return EXIT_OK if checks.ok else EXIT_FINDINGS
 
 
+def _one_upstream(patchset: Patchset, profiles: Mapping[str, Profile], onto: str) -> tuple[str, str]:
+    """Which upstream moves, and where to: one at a time. ``UserError`` U005 where that is not said."""
+    name, rev = named(onto, list(patchset.file.upstreams))
+    if name and name not in profiles:
+        raise UserError(
+            "U005", f"{patchset.name} has no patch for {name}", hints=[f"patches show {patchset.typed}"]
+        )
+    if not name and len(profiles) > 1:
+        raise UserError(
+            "U005",
+            f"{patchset.name} has patches for {' and '.join(profiles)}: one of them moves at a time",
+            place=patchset.place,
+            hints=[f"patches rebase {patchset.typed} --onto {each}={onto}" for each in profiles],
+        )
+    return name or next(iter(profiles)), rev
+
+
 def _changes(patchset: Patchset, moved: Rebased) -> bool:
     """Whether the base or a patch is another one than in the lock that is there."""
     if moved.rewritten or moved.retired:
@@ -184,7 +219,7 @@ def _changes(patchset: Patchset, moved: Rebased) -> bool:
     from auditor.patching.lock import NAME
 
     try:
-        return (patchset.folder / NAME).read_bytes() != moved.files[NAME]
+        return NAME in moved.files and (patchset.folder / NAME).read_bytes() != moved.files[NAME]
     except OSError:
         return True
 

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.patches_base import FOLDER
-from auditor.cli.patches_target import output_options, profile_of, target_options, the_target, wait_option
+from auditor.cli.patches_target import output_options, target_options, wait_option
+from auditor.cli.patches_upstreams import upstream_option
 from auditor.errors import UserError
+
+if TYPE_CHECKING:
+    from auditor.patching.write.target import Target
 
 
 @click.command(
@@ -19,6 +27,7 @@ from auditor.errors import UserError
 @click.argument("patchset")
 @click.argument("patch", nargs=-1)
 @target_options
+@upstream_option
 @click.option("--project", default="sglang", hidden=True, cls=Option)
 @FOLDER
 @wait_option
@@ -26,9 +35,10 @@ from auditor.errors import UserError
 def revert(
     patchset: str,
     patch: tuple[str, ...],
-    to: str | None,
+    to: tuple[str, ...],
     installed: str | None,
-    clone: str | None,
+    clone: tuple[str, ...],
+    upstream: tuple[str, ...],
     project: str,
     folder: str | None,
     wait: float,
@@ -39,37 +49,101 @@ def revert(
     """Take a patchset, or some of its patches, out again: every byte, mode and index entry as before them.
 
     Works from the record on the target: the patchset need not be here, and --folder is not looked into, only
-    taken as the other verbs take it. What was edited since stays, unless it
-    is on the same lines: that is a conflict (exit code 3), and nothing is changed.
+    taken as the other verbs take it. What was edited since stays, unless it is on the same lines: that is a
+    conflict (exit code 3), and nothing is changed. What was written to several upstreams is taken out of all
+    of them in one transaction.
     """
     from auditor.cli.output import write_bytes
     from auditor.cli.patches_page import envelope
+    from auditor.cli.patches_upstreams import recorded_targets
     from auditor.patching.write import operations
 
     patchset = Path(patchset).name or patchset  # by its folder too, as the other verbs take it
-    target = the_target(to, installed, profile_of(project))
-    with operations.at_work(target, wait) as root:
-        state = target.state
-        there = [p.name for p in (state.patches if state else ()) if p.patchset == patchset]
-        wanted = list(patch) or there
-        missing = [name for name in wanted if name not in there]
-        if missing or not wanted:
-            fact = f"{missing[0]} of {patchset}" if missing else patchset
-            known = sorted({p.patchset for p in (state.patches if state else ())})
-            hints = [f"patches revert {name} {target.option}" for name in known if name != patchset]
-            raise UserError("P057", f"{fact} is not applied here", place=target.shown, hints=hints)
-        written, removed = operations.revert(target, root, [(patchset, name) for name in wanted])
+    everywhere = recorded_targets(to, installed, project)
+    targets = [each for each in everywhere if _wanted(each, patchset, patch, upstream)]
+    if not targets:
+        raise _not_applied(everywhere, patchset, patch)
+    if not patch and not upstream:
+        _require_partners(targets, patchset)
+    with operations.all_at_work(targets, wait) as roots:
+        ready = []
+        for target, root in zip(targets, roots, strict=True):
+            ready.append(operations.ready_revert(target, root, _names(target, patchset, patch)))
+        missing = [name for name in patch if not any(name == p.name for r in ready for p in r.removed)]
+        if missing:
+            raise _not_applied(targets, patchset, tuple(missing))
+        operations.write_all(ready)
     if form == "json":
-        names = [p.name for p in removed]
-        facts = {"patchset": patchset, "reverted": names, "result": written.result}
-        write_bytes(envelope("revert", **facts, commits=list(written.commits)), None)
+        rows = [
+            {
+                "patchset": patchset,
+                "reverted": [p.name for p in each.removed],
+                "result": each.written.result,
+                "commits": list(each.written.commits),
+            }
+            for each in ready
+        ]
+        facts: dict[str, Any] = dict(rows[0])
+        if len(rows) > 1:
+            names = [each.target.profile.name for each in ready]
+            several = [{"upstream": name, **row} for name, row in zip(names, rows, strict=True)]
+            facts = {"patchset": patchset, "upstreams": several}
+        write_bytes(envelope("revert", **facts), None)
         return 0
     lines = []
-    for gone in removed:
-        count = len(gone.files)
-        lines.append(f"- {gone.name}  taken out of {count} file{'s' if count != 1 else ''}")
-    total = len(written.files)
-    lines.append(f"written and read back: {total} file{'s' if total != 1 else ''}, tree {written.result}")
-    lines += [f"  commit {oid}" for oid in written.commits]
+    for each in ready:
+        head = f"{each.target.profile.name}: " if len(ready) > 1 else ""
+        for gone in each.removed:
+            count = len(gone.files)
+            lines.append(f"- {gone.name}  taken out of {count} file{'s' if count != 1 else ''}")
+        total = len(each.written.files)
+        said = f"{total} file{'s' if total != 1 else ''}, tree {each.written.result}"
+        lines.append(f"{head}written and read back: {said}")
+        lines += [f"  commit {oid}" for oid in each.written.commits]
     write_bytes(("\n".join(lines) + "\n").encode(), None)
     return 0
+
+
+def _names(target: Target, patchset: str, patch: tuple[str, ...]) -> list[tuple[str, str]]:
+    """What is to be taken out of one target, in its order."""
+    state = target.state
+    there = [p.name for p in (state.patches if state else ()) if p.patchset == patchset]
+    return [(patchset, name) for name in (patch or there) if name in there]
+
+
+def _wanted(target: Target, patchset: str, patch: tuple[str, ...], upstream: tuple[str, ...]) -> bool:
+    return bool(_names(target, patchset, patch)) and (not upstream or target.profile.name in upstream)
+
+
+def _not_applied(targets: Sequence[Target], patchset: str, patch: tuple[str, ...]) -> UserError:
+    target = targets[0]
+    there = {
+        (p.patchset, p.name)
+        for each in targets
+        for p in (each.state.patches if each.state is not None else ())
+    }
+    missing = [name for name in patch if (patchset, name) not in there]
+    fact = f"{missing[0]} of {patchset}" if missing else patchset
+    hints = [f"patches revert {name} {target.option}" for name in sorted({s for s, _ in there} - {patchset})]
+    return UserError("P057", f"{fact} is not applied here", place=target.shown, hints=hints)
+
+
+def _require_partners(targets: Sequence[Target], patchset: str) -> None:
+    """``UserError`` P049 where the patchset is on another upstream too, which would keep its half."""
+    from auditor.patching.write.recorded import holds, partners_of
+
+    here = {(each.profile.name, os.path.realpath(each.root)) for each in targets}
+    for target in targets:
+        for name, root in partners_of(target):
+            if (name, str(root)) in here or not holds(root, name, patchset):
+                continue
+            way = shlex.quote(f"{name}={os.path.relpath(root)}")
+            raise UserError(
+                "P049",
+                f"{patchset} was written to {name} too, which would keep its part",
+                place=target.shown,
+                hints=[
+                    f"patches revert {patchset} {target.option} --to {way}",
+                    f"patches revert {patchset} {target.option} --upstream {target.profile.name}",
+                ],
+            )

@@ -75,14 +75,22 @@ def _stack(patchset: Patchset) -> None:
     for name, upstream in file.upstreams.items():
         click.echo("  ".join(word for word in (f"for {name}", upstream.versions, upstream.url) if word))
     click.echo()
+    many = len({patchset.project_of(item) for item in patchset.patches}) > 1
     rows = [
-        (item.name, item.header.status or "no status", _content(item), item.header.title)
+        (
+            item.name,
+            *((patchset.project_of(item),) if many else ()),
+            item.header.status or "no status",
+            _content(item),
+            item.header.title,
+        )
         for item in patchset.patches
     ]
-    widths = [max((len(row[at]) for row in rows), default=0) for at in range(3)]
+    last = 4 if many else 3
+    widths = [max((len(row[at]) for row in rows), default=0) for at in range(last)]
     for row in rows:
-        words = (f"{row[at]:<{widths[at]}}" for at in range(3))
-        click.echo("  ".join([*words, row[3]]).rstrip())
+        words = (f"{row[at]:<{widths[at]}}" for at in range(last))
+        click.echo("  ".join([*words, row[last]]).rstrip())
 
 
 def _content(patch: Patch) -> str:

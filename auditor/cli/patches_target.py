@@ -35,6 +35,7 @@ def target_options(function: _Command) -> _Command:
             "--clone",
             cls=Option,
             section=TARGET,
+            multiple=True,
             metavar="PATH",
             help="A clone of the upstream, for patches that are references and for older contents.",
         ),
@@ -51,8 +52,9 @@ def target_options(function: _Command) -> _Command:
             "--to",
             cls=Option,
             section=TARGET,
+            multiple=True,
             metavar="PATH",
-            help="A checkout, an unpacked wheel or site-packages.",
+            help="A checkout, an unpacked wheel or site-packages; NAME=PATH for one of several upstreams.",
         ),
     ):
         function = make(function)
@@ -101,14 +103,18 @@ def wait_option(function: _Command) -> _Command:
 
 
 def the_patchset(name: str, folder: str | None = None) -> tuple[Patchset, Profile]:
-    """A patchset and the profile of the project it changes. ``UserError`` P02x."""
-    from auditor.patching.patchset import load_patchset
-    from auditor.profile import profile_names
+    """A patchset and the profile of the first upstream it changes. ``UserError`` P02x."""
+    from auditor.patching.upstreams import upstream_profile, upstreams_of
 
-    patchset = load_patchset(name, Path(folder) if folder is not None else None)
-    known = profile_names()
-    project = next((each for each in patchset.file.upstreams if each in known), known[0])
-    return patchset, profile_of(project)
+    patchset = load(name, folder)
+    return patchset, upstream_profile(patchset, upstreams_of(patchset)[0], profile_of)
+
+
+def load(name: str, folder: str | None = None) -> Patchset:
+    """A patchset. ``UserError`` P02x."""
+    from auditor.patching.patchset import load_patchset
+
+    return load_patchset(name, Path(folder) if folder is not None else None)
 
 
 def profile_of(name: str) -> Profile:
@@ -209,7 +215,11 @@ def _releases(profile: Profile) -> list[SourceTree]:
 def onto_option(function: _Command) -> _Command:
     """``--onto`` of the verbs that only tell."""
     return click.option(
-        "--onto", cls=Option, metavar="REV", help="A commit, release or wheel; nothing is checked out."
+        "--onto",
+        cls=Option,
+        multiple=True,
+        metavar="REV",
+        help="A commit, release or wheel; nothing is checked out. NAME=REV for one of several upstreams.",
     )(function)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,12 +11,24 @@ import click
 
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.patches_base import FOLDER
-from auditor.cli.patches_target import output_options, target_options
+from auditor.cli.patches_target import load, output_options, target_options
+from auditor.cli.patches_upstreams import (
+    bases_of,
+    chosen_upstreams,
+    clones_of,
+    elsewhere,
+    ground,
+    left_out,
+    targets_of,
+    upstream_option,
+)
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK
 
 if TYPE_CHECKING:
     from auditor.patching.lock import Lock
+    from auditor.patching.patchset import Patchset
     from auditor.patching.write.target import Target
+    from auditor.profile import Profile
 
 
 @click.command(
@@ -23,21 +36,29 @@ if TYPE_CHECKING:
     example=("patches verify sm120 --installed", "patches verify sm120 --onto v0.5.18"),
 )
 @click.argument("patchset")
-@click.option("--onto", cls=Option, metavar="REV", help="Plan on this base and check the result instead.")
+@click.option(
+    "--onto",
+    cls=Option,
+    multiple=True,
+    metavar="REV",
+    help="Plan on this base and check the result instead; NAME=REV for one of several upstreams.",
+)
 @click.option("--lock", "lockfile", cls=Option, metavar="FILE", help="Another lock than the patchset's.")
 @click.option("--no-audit", is_flag=True, cls=Option, help="Leave the audit's postconditions out.")
 @FOLDER
 @target_options
+@upstream_option
 @output_options
 def verify(
     patchset: str,
-    onto: str | None,
+    onto: tuple[str, ...],
     lockfile: str | None,
     no_audit: bool,
     folder: str | None,
-    to: str | None,
+    to: tuple[str, ...],
     installed: str | None,
-    clone: str | None,
+    clone: tuple[str, ...],
+    upstream: tuple[str, ...],
     form: str,
     color: str,
     quiet: bool,
@@ -47,29 +68,42 @@ def verify(
     Needs no git and no network for an installed copy, and writes nothing. Exit codes: 0 yes, 1 no, 3 a patch
     conflicts (with --onto).
     """
-    from auditor.cli.patches_target import the_patchset, the_target
     from auditor.patching.lock import read_lock
 
-    found, profile = the_patchset(patchset, folder)
-    if onto is not None:
-        return _on_base(found, profile, onto, clone, not no_audit, form, color, quiet)
-    target = the_target(to, installed, profile)
+    found = load(patchset, folder)
+    profiles = chosen_upstreams(found, upstream)
+    if onto:
+        clones = clones_of(found, profiles, clone)
+        return _on_base(found, profiles, onto, clones, not no_audit, form, color, quiet)
+    targets = targets_of(found, profiles, to, installed)
     lock = read_lock(found, Path(lockfile) if lockfile is not None else None)
-    wrong, said = against(target, lock)
+    told = [(target, *against(target, lock)) for target in targets]
+    wrong = [line for _, bad, _ in told for line in bad]
     if form == "json":
         from auditor.cli.patches_page import envelope
 
-        _out(envelope("verify", patchset=found.name, ok=not wrong, wrong=wrong, files=len(said)).decode())
-    else:
-        lines = [f"✗ {line}" for line in wrong]
-        base = lock.upstreams[profile.name]
-        if not wrong:
+        facts: dict[str, Any] = {"patchset": found.name, "ok": not wrong, "wrong": wrong}
+        facts["files"] = sum(len(said) for _, _, said in told)
+        if len(told) > 1:
+            facts["upstreams"] = [
+                {"upstream": target.profile.name, "ok": not bad, "wrong": bad, "files": len(said)}
+                for target, bad, said in told
+            ]
+        _out(envelope("verify", **facts).decode())
+        return EXIT_FINDINGS if wrong else EXIT_OK
+    lines = []
+    for target, bad, said in told:
+        name = target.profile.name
+        head = f"{name}: " if len(told) > 1 else ""
+        lines += [f"✗ {head}{line}" for line in bad]
+        if not bad:
+            base = lock.upstreams[name]
             files = "1 file is" if len(said) == 1 else f"{len(said)} files are"
-            lines.append(f"✓ {files} what the lock of {found.name} says, to the byte")
-            lines.append(f"  {base.label} with {_counted(lock)}, tree {base.result}")
+            lines.append(f"✓ {head}{files} what the lock of {found.name} says, to the byte")
+            lines.append(f"  {base.label} with {_counted(lock, name)}, tree {base.result}")
         else:
-            lines.append(f"{target.shown} is not what the lock of {found.name} says")
-        _out("\n".join(lines) + "\n")
+            lines.append(f"{head}{target.shown} is not what the lock of {found.name} says")
+    _out("\n".join(lines) + "\n")
     return EXIT_FINDINGS if wrong else EXIT_OK
 
 
@@ -116,35 +150,58 @@ def against(target: Target, lock: Lock) -> tuple[list[str], dict[str, str]]:
     return wrong, wanted
 
 
-def _counted(lock: Lock) -> str:
-    """``5 patches``, ``1 patch``."""
-    return f"{len(lock.patches)} patch{'es' if len(lock.patches) != 1 else ''}"
+def _counted(lock: Lock, upstream: str) -> str:
+    """``5 patches``, ``1 patch``: those of one upstream."""
+    count = len(lock.patches_of(upstream))
+    return f"{count} patch{'es' if count != 1 else ''}"
 
 
 def _on_base(
-    found: Any, profile: Any, onto: str, clone: str | None, audit: bool, form: str, color: str, quiet: bool
+    found: Patchset,
+    profiles: Mapping[str, Profile],
+    onto: tuple[str, ...],
+    clones: Mapping[str, str],
+    audit: bool,
+    form: str,
+    color: str,
+    quiet: bool,
 ) -> int:
     from auditor.cli.color import use_color
     from auditor.cli.patches_page import counted, envelope, plan_json, table
-    from auditor.cli.patches_target import base_tree, judge_for, shown_tree, sources_for
-    from auditor.patching.plan import plan
+    from auditor.cli.patches_target import shown_tree
+    from auditor.patching.plan import plan_all
     from auditor.patching.verify import verify_plan
 
-    tree = base_tree(onto, clone, profile)
-    planned = plan(found, tree, profile, sources=sources_for(tree, clone, profile), judge=judge_for(profile))
-    checks = verify_plan(planned, audit=audit) if not planned.failed else None
+    trees = bases_of(found, profiles, onto, clones)
+    grounds = [ground(tree, profiles[name], clones.get(name)) for name, tree in trees.items()]
+    chosen = [p.name for p in found.patches if found.project_of(p) in trees]
+    plans = plan_all(found, grounds, only=chosen, there=elsewhere(found, trees))
+    checks = [verify_plan(each, audit=audit) for each in plans.plans] if not plans.failed else []
     if form == "json":
-        facts = plan_json(planned) | {"checks": checks.as_json() if checks is not None else None}
+        rows = [
+            plan_json(each) | {"checks": checks[at].as_json() if checks else None}
+            for at, each in enumerate(plans.plans)
+        ]
+        facts = rows[0]
+        if len(rows) > 1:
+            several = [{"upstream": name, **row} for name, row in zip(trees, rows, strict=True)]
+            facts = {"patchset": found.name, "upstreams": several}
         _out(envelope("verify", **facts).decode())
     else:
-        head = f"{found.name} on {profile.name} {shown_tree(tree)}      {counted(planned.counts())}"
-        lines = [] if quiet else [head]
-        lines += table(planned.entries, use_color(color, sys.stdout)) if not quiet or planned.failed else []
-        lines += checks.lines(verbose=not quiet) if checks is not None else []
+        lines = []
+        for at, each in enumerate(plans.plans):
+            head = (
+                f"{found.name} on {each.profile.name} {shown_tree(each.tree)}      {counted(each.counts())}"
+            )
+            lines += [] if quiet else [head]
+            if not quiet or plans.failed:
+                lines += table(each.entries, use_color(color, sys.stdout))
+            lines += checks[at].lines(verbose=not quiet) if checks else []
+        lines += left_out(found, trees, "--onto")
         _out("\n".join(lines) + "\n")
-    if planned.failed:
+    if plans.failed:
         return EXIT_CONFLICT
-    return EXIT_OK if checks is not None and checks.ok else EXIT_FINDINGS
+    return EXIT_OK if checks and all(check.ok for check in checks) else EXIT_FINDINGS
 
 
 def _out(text: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from auditor.errors import EXIT_CONFLICT, UserError
@@ -37,13 +37,20 @@ class Exported:
 
 
 def on_tree(
-    patchset: Patchset, tree: SourceTree, profile: Profile, layout: Layout, sources: Sources | None = None
+    patchset: Patchset,
+    tree: SourceTree,
+    profile: Profile,
+    layout: Layout,
+    sources: Sources | None = None,
+    there: Collection[str] = (),
 ) -> Exported:
     """Each patch as a diff against the tree that the patches before it left.
 
+    ``there`` are patches of other upstreams, which are taken to be where they are.
+
     UserError P035 with exit code 3 where one conflicts, or of the plan.
     """
-    planned = plan(patchset, tree, profile, sources=sources)
+    planned = plan(patchset, tree, profile, sources=sources, there=there)
     if planned.failed:
         first = planned.failed[0]
         raise UserError(

@@ -20,6 +20,7 @@ from auditor.errors import UserError
 from auditor.patching.header import Expectation, Header, split_status, status_of_dep3
 from auditor.patching.model import ChangeSet
 from auditor.patching.patchset import Patch, Patchset, check_name, load_outline, load_patch
+from auditor.patching.upstreams import check_row
 from auditor.profile import load_profile, profile_names
 
 #: Words of an expectation that name no target but all others.
@@ -114,6 +115,15 @@ def _upstreams(patchset: Patchset) -> Iterator[Problem]:
     for name, row in patchset.file.upstreams.items():
         yield from _specifiers(row.versions, patchset.document.place("upstreams", name, "versions"))
 
+        known = name in profile_names()
+        if known and (row.package or row.distributions or row.root or row.places):
+            place = patchset.document.place("upstreams", name)
+            fact = f"the profile of {name} says where it lies; what is said here is not used"
+            yield Problem("P021", place, fact, ("remove package, distributions, root and places",))
+        wrong = "" if known else check_row(name, row)
+        if wrong:
+            yield Problem("P021", patchset.document.place("upstreams", name), wrong, ())
+
 
 def _specifiers(text: str, place: str) -> Iterator[Problem]:
     try:
@@ -207,6 +217,15 @@ def _scope(patchset: Patchset, patch: Patch, header: Header) -> Iterator[Problem
             f"{header.project} is no upstream of this patchset",
             (f"add `{header.project}: {{}}` to `upstreams:` in patchset.yaml",),
         )
+    name = patchset.project_of(patch)
+    stated = [
+        word
+        for word, there in (("verify", header.verify), ("upstreamed-when", header.upstreamed_when))
+        if there
+    ]
+    if stated and name in known and name not in profile_names():
+        fact = f"{stated[0]} is never checked: {name} has no profile to audit it by"
+        yield Problem("P023", _place(patch, stated[0]), fact, ("remove it, or say it in prose",))
     for name, text in header.applies.items():
         if name not in known:
             yield Problem(

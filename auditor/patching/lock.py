@@ -7,7 +7,7 @@ LF; the same patchset on the same base gives the same bytes.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -16,7 +16,7 @@ from auditor.errors import EXIT_FINDINGS, UserError
 from auditor.gates.path_packages import requirements
 from auditor.patching.mapping import PathMap
 from auditor.patching.patchset import Patchset
-from auditor.patching.plan import Plan, Planned
+from auditor.patching.plan import Plan, Planned, Plans
 from auditor.patching.treeid import parse_listing, tree_id
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
@@ -64,6 +64,7 @@ class LockedPatch(_Strict, frozen=True):
     files: tuple[LockedFile, ...] = ()
     anchors: tuple[Anchor, ...] = ()
     upstream: LockedReference | None = None
+    project: str = ""  # the upstream that it changes, where there are several
 
 
 class LockedBase(_Strict, frozen=True):
@@ -87,13 +88,44 @@ class Lock(_Strict, frozen=True):
     upstreams: dict[str, LockedBase]
     patches: tuple[LockedPatch, ...]
 
+    def patches_of(self, upstream: str) -> list[LockedPatch]:
+        """The patches that change one upstream."""
+        return [patch for patch in self.patches if patch.project in ("", upstream)]
+
 
 def lock_of(plan: Plan) -> Lock:
     """The lock of a plan in which every patch goes. ``UserError`` P060 for a tree that has no id."""
+    return Lock(SCHEMA, plan.patchset.name, {plan.profile.name: _base(plan)}, tuple(_patches(plan)))
+
+
+def lock_all(plans: Plans) -> Lock:
+    """The same for the trees of several upstreams: every patch in the order of the patchset."""
+    if len(plans.plans) == 1:
+        return lock_of(plans.plans[0])
+    bases = {plan.profile.name: _base(plan) for plan in plans.plans}
+    made = {
+        patch.name: msgspec.structs.replace(patch, project=plan.profile.name)
+        for plan in plans.plans
+        for patch in _patches(plan)
+    }
+    order = [patch.name for patch in plans.patchset.patches]
+    return Lock(SCHEMA, plans.patchset.name, bases, tuple(made[name] for name in order if name in made))
+
+
+def with_upstream(old: Lock, new: Lock, upstream: str, order: Sequence[str]) -> Lock:
+    """A lock of several upstreams in which one has another base; ``new`` is the lock of that one alone."""
+    made = {patch.name: patch for patch in old.patches if patch.project not in ("", upstream)}
+    for patch in new.patches:
+        made[patch.name] = msgspec.structs.replace(patch, project=upstream)
+    bases = {name: new.upstreams.get(name, base) for name, base in {**old.upstreams, **new.upstreams}.items()}
+    return Lock(SCHEMA, old.patchset, bases, tuple(made[name] for name in order if name in made))
+
+
+def _base(plan: Plan) -> LockedBase:
     profile = plan.profile
     info = plan.tree.info()
     upstream = plan.patchset.file.upstreams.get(profile.name)
-    base = LockedBase(
+    return LockedBase(
         url=(upstream.url if upstream is not None else "") or profile.url,
         kind="commit" if info.commit else "package",
         label=info.label,
@@ -103,7 +135,6 @@ def lock_of(plan: Plan) -> Lock:
         version=info.version or "",
         dependencies=_dependencies(plan.tree, profile),
     )
-    return Lock(SCHEMA, plan.patchset.name, {profile.name: base}, tuple(_patches(plan)))
 
 
 def base_id(tree: SourceTree, profile: Profile) -> str:
@@ -249,7 +280,7 @@ def _other_files(plan: Plan, lock: Lock) -> list[str]:
     planned = {(patch.name, file.path): file for patch in _patches(plan) for file in patch.files}
     chosen = {entry.name for entry in plan.entries}
     out = []
-    for patch in lock.patches:
+    for patch in lock.patches_of(plan.profile.name):
         if patch.name not in chosen:
             continue
         for file in patch.files:
@@ -269,7 +300,7 @@ def expected(lock: Lock, profile: Profile, blobs: Mapping[str, str]) -> dict[str
     """path in this tree -> blob id after all patches ("" for a file that is gone), of every locked file."""
     paths = PathMap(profile, blobs)
     found: dict[str, str] = {}
-    for patch in lock.patches:
+    for patch in lock.patches_of(profile.name):
         for file in patch.files:
             path = paths.path(file.path)
             if path is not None:

@@ -252,6 +252,74 @@ def plan(
     return Plan(patchset, tree, profile, tuple(work.entries), work.files, work.modes)
 
 
+@dataclass(frozen=True)
+class Ground:
+    """Where the patches of one upstream are planned; see `plan` for what each part is."""
+
+    tree: SourceTree
+    profile: Profile
+    sources: Sources | None = None
+    version: str | None = None
+    judge: Judge | None = None
+
+
+@dataclass(frozen=True)
+class Plans:
+    """A patchset on the trees of several upstreams, one plan for each."""
+
+    patchset: Patchset
+    plans: tuple[Plan, ...]
+
+    @property
+    def entries(self) -> tuple[Planned, ...]:
+        """Every patch that was planned, in the order of the patchset."""
+        place = {patch.name: at for at, patch in enumerate(self.patchset.patches)}
+        return tuple(sorted((e for p in self.plans for e in p.entries), key=lambda e: place[e.name]))
+
+    @property
+    def failed(self) -> tuple[Planned, ...]:
+        """Patches that did not go, as in `Plan.failed`."""
+        bad = [entry for each in self.plans for entry in each.failed]
+        return tuple(sorted(bad, key=lambda entry: entry.outcome.status != "conflict"))
+
+    @property
+    def doubtful(self) -> tuple[Planned, ...]:
+        """Patches that were carried, but that a person should look at."""
+        return tuple(entry for each in self.plans for entry in each.doubtful)
+
+
+def plan_all(
+    patchset: Patchset,
+    grounds: Sequence[Ground],
+    *,
+    only: Collection[str] = (),
+    stop: bool = True,
+    there: Collection[str] = (),
+) -> Plans:
+    """Carry every patch to the tree of its upstream. One order and one stack: a patch of one upstream may
+    need one of another, and with ``stop`` none is tried after one that does not go, whatever it changes.
+
+    Patches of an upstream that is not among ``grounds`` are skipped, in the first plan.
+    """
+    for name in only:
+        patchset.patch(name)
+    works: dict[str, _Plan] = {}
+    in_trees: set[str] = set(there)
+    missing: dict[str, str] = {}
+    for ground in grounds:
+        sources = ground.sources or Sources(ground.tree)
+        sources.stack(patchset)
+        work = _Plan(patchset, ground.tree, ground.profile, sources, ground.version, ground.judge, {}, stop)
+        work.there, work.missing = in_trees, missing
+        works[ground.profile.name] = work
+    first = next(iter(works.values()))
+    for patch in patchset.patches:
+        if not only or patch.name in only:
+            works.get(patchset.project_of(patch), first).add(patch)
+    made = (Plan(patchset, w.tree, w.profile, tuple(w.entries), w.files, w.modes) for w in works.values())
+    return Plans(patchset, tuple(made))
+
+
 class _Plan:
     def __init__(
         self,
@@ -279,7 +347,7 @@ class _Plan:
         self.there: set[str] = set()  # patches that are in, by name
         self.given: dict[str, Given] = {}
         self._now: SourceTree = tree
-        self._missing: dict[str, str] = {}  # patch that is not in the tree -> why
+        self.missing: dict[str, str] = {}  # patch that is not in the tree -> why
         self._spoilt: set[str] = set()  # files that a failed patch would have changed
 
     def add(self, patch: Patch) -> None:
@@ -291,7 +359,7 @@ class _Plan:
         outcome = entry.outcome
         self.entries.append(entry)
         if outcome.status in ("conflict", "not-tried", "skipped"):
-            self._missing[patch.name] = outcome.status
+            self.missing[patch.name] = outcome.status
         else:
             self.there.add(patch.name)
         if outcome.status in ("conflict", "not-tried"):
@@ -321,12 +389,12 @@ class _Plan:
         spec = patch.header.applies.get(entry.project, "")
         if spec and self.version is not None and not _version_fits(self.version, spec, patch.place):
             return replace(entry, outcome=Outcome("skipped", note=f"for {spec}, this is {self.version}"))
-        failed = [name for name, why in self._missing.items() if why in ("conflict", "not-tried")]
+        failed = [name for name, why in self.missing.items() if why in ("conflict", "not-tried")]
         if self.stop and failed:
             return self._not_tried(entry, f"{failed[0]} does not go")
         for name in patch.header.requires:
             if name not in self.there:
-                return self._not_tried(entry, f"it needs {name} ({self._missing.get(name, 'not chosen')})")
+                return self._not_tried(entry, f"it needs {name} ({self.missing.get(name, 'not chosen')})")
         return None
 
     def _not_tried(self, entry: Planned, why: str) -> Planned:
@@ -464,4 +532,4 @@ def _version_fits(version: str, spec: str, place: str) -> bool:
         return True
 
 
-__all__ = ["FINE", "Given", "Judge", "Plan", "Planned", "Sources", "plan"]
+__all__ = ["FINE", "Given", "Ground", "Judge", "Plan", "Planned", "Plans", "Sources", "plan", "plan_all"]

@@ -17,8 +17,8 @@ from auditor.errors import EXIT_CONFLICT, UserError
 from auditor.patching.diffwrite import write_patch
 from auditor.patching.header import from_fields
 from auditor.patching.lock import NAME as LOCK
+from auditor.patching.lock import Lock, lock_of, read_lock, with_upstream
 from auditor.patching.lock import encode as encode_lock
-from auditor.patching.lock import lock_of
 from auditor.patching.model import ChangeSet, FileChange
 from auditor.patching.patchset import Patch, Patchset, read_patch
 from auditor.patching.plan import Given, Judge, Plan, Planned, Sources, plan
@@ -111,8 +111,12 @@ def rebase(
     accepted: Collection[str] = (),
     given: Mapping[str, Given] | None = None,
     retire: Collection[str] = (),
+    whole: Patchset | None = None,
 ) -> Rebased:
     """Move ``patchset`` to ``tree``.
+
+    ``whole`` is the patchset where ``patchset`` has only the patches of one of its upstreams: the others are
+    taken to be where they are, and so is their part of the lock. Without one there is no lock to write.
 
     ``accepted`` are patches whose flagged guess a person looked at; ``given`` are patches that a person
     resolved; ``retire`` are patches to take out because the tree has them, or because a conflict is to end
@@ -122,7 +126,11 @@ def rebase(
     for name in (*accepted, *retire):
         patchset.patch(name)
     sources = sources or Sources(tree)
-    planned = plan(patchset, tree, profile, sources=sources, stop=False, judge=judge, given=given)
+    beside = [p for p in (whole or patchset).patches if p not in patchset.patches]
+    there = [p.name for p in beside]
+    planned = plan(
+        patchset, tree, profile, sources=sources, stop=False, judge=judge, given=given, there=there
+    )
     first = planned
     if retire:
 
@@ -130,13 +138,15 @@ def rebase(
             left = tuple(p for p in patchset.patches if p.name not in names)
             return plan(
                 replace(patchset, patches=left), tree, profile, sources=sources, stop=False, judge=judge,
-                given=given, stack=patchset,
+                given=given, stack=patchset, there=there,
             )  # fmt: skip
 
         for name in retire:
             others = set(retire) - {name}
             # What stands on another one that goes may be a conflict only without that.
             _check_retired([planned, without_them(others)] if others else [planned], name, set(retire))
+        for name in retire:
+            _check_needed(beside, name)
         planned = without_them(retire)
     waiting = tuple(e for e in planned.doubtful if e.name not in accepted)
     if planned.failed or waiting:
@@ -148,7 +158,7 @@ def rebase(
         if patch.name not in retire
     )
     new = replace(patchset, patches=patches)
-    again = plan(new, tree, profile, sources=sources, stop=False, judge=judge)
+    again = plan(new, tree, profile, sources=sources, stop=False, judge=judge, there=there)
     _check_same(planned, again)
     of = {entry.name: _file_of(entry.patch) for entry in first.entries}
     files: dict[str, bytes | None] = {f"patches/{of[name]}": raw for name, raw in raws.items()}
@@ -159,8 +169,33 @@ def rebase(
         files["patchset.yaml"] = without(text, retire, f"{patchset.place}/patchset.yaml").encode()
     record = _record(first, raws, accepted, given or {}, retire)
     files[RECORD] = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
-    files[LOCK] = encode_lock(lock_of(again))
+    lock = lock_of(again) if not beside else _merged_lock(whole or patchset, again)
+    if lock is not None:
+        files[LOCK] = encode_lock(lock)
     return Rebased(planned, again, (), tuple(raws), tuple(retire), files)
+
+
+def _merged_lock(whole: Patchset, again: Plan) -> Lock | None:
+    """The lock with another base of one upstream; None where the others were never locked."""
+    if not (whole.folder / LOCK).is_file():
+        return None
+    old = read_lock(whole)
+    here = again.profile.name
+    others = {whole.project_of(patch) for patch in whole.patches} - {here}
+    if not others <= old.upstreams.keys():
+        return None
+    return with_upstream(old, lock_of(again), here, [patch.name for patch in whole.patches])
+
+
+def _check_needed(beside: Iterable[Patch], name: str) -> None:
+    for other in beside:
+        if name in other.header.requires:
+            raise UserError(
+                "P063",
+                f"{other.name} requires {name}",
+                place=other.place,
+                hints=[f"take {name} out of its list of required patches first"],
+            )
 
 
 def _file_of(patch: Patch) -> str:

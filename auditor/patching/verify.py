@@ -87,7 +87,16 @@ def verify_plan(plan: Plan, *, audit: bool = True) -> Checks:
     static = _kept(plan)
     checks = list(static.checks[:-1])
     stated = any(entry.patch.header.verify for entry in plan.entries)
-    if audit and checks[-1].status == "ok" and stated:
+    notes = list(static.notes)
+    if not plan.profile.audited:
+        name = plan.profile.name
+        checks.append(Check("audit", "not run", f"{name} has no profile: nothing of it is audited"))
+        unchecked = [entry.name for entry in plan.entries if entry.patch.header.verify]
+        if unchecked:
+            notes.append(
+                f"what {', '.join(unchecked)} states for {name} was NOT checked: {name} has no profile"
+            )
+    elif audit and checks[-1].status == "ok" and stated:
         from auditor.patching.postconditions import audit_check
 
         checks.append(audit_check(plan))
@@ -95,7 +104,7 @@ def verify_plan(plan: Plan, *, audit: bool = True) -> Checks:
         why = "no patch states what must be true" if not stated else "left out" if not audit else "the above"
         checks.append(Check("audit", "not run", f"postconditions per target: {why}"))
     checks.append(static.checks[-1])
-    return Checks(tuple(checks), static.notes)
+    return Checks(tuple(checks), tuple(notes))
 
 
 def _kept(plan: Plan) -> Checks:
@@ -339,6 +348,8 @@ def judge(profile: Any) -> Any:
     """See :func:`auditor.patching.postconditions.judge`; imported only when it is asked."""
 
     def ask(expectation: Any, tree: Any) -> bool | None:
+        if not profile.audited:
+            return None  # nothing can be asked of the audit
         from auditor.patching.postconditions import holds
 
         return holds(expectation, tree, profile)

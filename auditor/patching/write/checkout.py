@@ -248,7 +248,7 @@ class Checkout:
             self._move(part.ref, part.new, part.old)
         if part.head_after != part.head_before:
             self._set_head(part.head_after)
-        self._forget_scratch()
+        self.forget_scratch()
 
     def back(self, part: GitPart) -> None:
         """Index, branch and HEAD as they were; what is so already is left."""
@@ -261,7 +261,7 @@ class Checkout:
                 free(self.repo, part.ref, (part.new,))
                 self._git("update-ref", "--no-deref", "-d", part.ref, part.new)
         self._set_index([(path, before) for path, before, _ in part.index])
-        self._forget_scratch()
+        self.forget_scratch()
 
     def _set_index(self, wanted: list[tuple[str, str]]) -> None:
         there = self.index([path for path, _ in wanted])
@@ -309,7 +309,8 @@ class Checkout:
         else:
             self._git("update-ref", "--no-deref", "-m", "patches", "HEAD", value)
 
-    def _forget_scratch(self) -> None:
+    def forget_scratch(self) -> None:
+        """Let go of commits that no branch was moved to."""
         forget_scratch_lock(self.repo)
         if (self.repo.common_dir / SCRATCH).exists():
             self.repo.run("update-ref", "-d", SCRATCH)

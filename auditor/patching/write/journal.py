@@ -369,8 +369,8 @@ class Found:
     strange: tuple[str, ...]  # files that are neither as before nor as after
 
 
-def left_behind(root: Root, store: Path) -> Found | None:
-    """The journal of an unfinished run, or None. ``UserError`` P047 if it cannot be read."""
+def read_journal(store: Path) -> tuple[Header, dict[str, bytes | None]] | None:
+    """A journal and the bytes of every file from before it, or None. ``UserError`` P047 if it is damaged."""
     try:
         raw = (store / JOURNAL).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
@@ -395,6 +395,15 @@ def left_behind(root: Root, store: Path) -> Found | None:
     for entry in header.entries:
         old[entry.path] = body[at : at + entry.size] if entry.before else None
         at += entry.size
+    return header, old
+
+
+def left_behind(root: Root, store: Path) -> Found | None:
+    """The journal of an unfinished run, or None. ``UserError`` P047 if it cannot be read."""
+    read = read_journal(store)
+    if read is None:
+        return None
+    header, old = read
     whole = True
     odd = []
     for entry in header.entries:

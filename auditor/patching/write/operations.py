@@ -31,7 +31,7 @@ from auditor.patching.write.journal import (
 )
 from auditor.patching.write.ownindex import sweep
 from auditor.patching.write.target import Target
-from auditor.patching.write.together import Left, places, recover_together, transact_together
+from auditor.patching.write.together import Left, is_complete, places, recover_together, transact_together
 from auditor.trees.git import GitRepo
 from auditor.trees.names import blob_id, listing_id
 
@@ -115,6 +115,34 @@ def write_all(ready: Sequence[Ready], *, progress: Callable[[str], None] | None 
     """Write to every target, or to none; each is read back before the change counts as complete."""
     transact_together([each.share for each in ready], step=progress)
     return [each.written for each in ready]
+
+
+#: A target, its root, the patches for it, the way they are written, and the branch where that is commits.
+Asked = tuple[Target, Root, Sequence[Step], str, str]
+
+
+def ready_all(asked: Sequence[Asked], together: Sequence[Target]) -> list[Ready]:
+    """What a run would do to each target; where one cannot be written, nothing of it is left on any.
+
+    ``together`` are all targets of the patchset, also those that have everything already.
+    """
+    ready: list[Ready] = []
+    try:
+        for target, root, steps, way, branch in asked:
+            partners = {
+                other.profile.name: os.path.relpath(
+                    os.path.realpath(other.root), os.path.realpath(target.root)
+                )
+                for other in together
+                if other is not target
+            }
+            ready.append(ready_steps(target, root, steps, way=way, branch=branch, partners=partners))
+    except BaseException:
+        for target, *_ in asked:
+            if target.checkout is not None:
+                target.checkout.forget_scratch()
+        raise
+    return ready
 
 
 def write_steps(
@@ -255,6 +283,12 @@ def _repair_group(target: Target, group: Group, patience: float) -> tuple[str, s
         for place, git in [(each.place, each.git) for each in left]:
             _sweep_store(place.store, git.repo.git_dir if isinstance(git, Checkout) else None)
     return how, f"{what} ({', '.join(place.name for place in all_places)})"
+
+
+def would_finish(target: Target, found: Found) -> bool:
+    """Whether `repair` would finish an unfinished run, and not put it back."""
+    group = found.header.group
+    return found.whole if group is None else is_complete(group, places(group, target.root))
 
 
 def _git_of(root: Path, found: Found) -> Checkout | None:

@@ -193,7 +193,7 @@ def open_target(where: str | None, installed: bool | str | None, profile: Profil
             place=where,
             hints=[f"git -C {where} worktree add ../patched HEAD        # then --to it"],
         )
-    for folder in (path, path.parent if path.name == profile.package else path, *_site_folders(path)):
+    for folder in (path, path.parent if path.name == profile.package else path, *site_folders(path)):
         if _holds(folder, profile, False):
             _refuse_two_copies([folder], profile)
             return Target(folder, store_of(folder, profile), where, profile)
@@ -233,10 +233,10 @@ def _sites(where: str) -> list[Path]:
     path = Path(os.path.abspath(where))
     if path.is_file():
         path = path.parent.parent
-    return _site_folders(path) or [path]
+    return site_folders(path) or [path]
 
 
-def _site_folders(path: Path) -> list[Path]:
+def site_folders(path: Path) -> list[Path]:
     """Folders with packages inside a virtual environment or prefix."""
     found = sorted(path.glob("lib/python3*/site-packages")) + sorted(path.glob("lib/python3*/dist-packages"))
     return found + sorted(path.glob("Lib/site-packages"))
