@@ -151,7 +151,7 @@ def recorded_targets(to: Sequence[str], installed: str | None, project: str) -> 
     Where nothing is recorded, the place is the target of ``project``. ``UserError`` U005 where the options
     name two kinds of place.
     """
-    from auditor.patching.write.recorded import recorded
+    from auditor.patching.write.recorded import nothing_recorded, recorded
 
     if to and installed is not None:
         raise UserError("U005", "--to and --installed name two targets", hints=[f"--to {to[0]}"])
@@ -161,14 +161,7 @@ def recorded_targets(to: Sequence[str], installed: str | None, project: str) -> 
         there = recorded(path, installed, profile_of, project)
         if name:
             there = [replace(each, named=True) for each in there if each.profile.name == name]
-        found += there or ([the_target(path, installed, profile_of(project))] if not name else [])
-        if name and not there:
-            raise UserError(
-                "P057",
-                f"nothing is applied there for {name}",
-                place=path,
-                hints=[f"patches doctor --to {path}"],
-            )
+        found += there or [nothing_recorded(path, installed, name or project, profile_of)]
     seen: dict[tuple[str, str], Target] = {}
     for target in found:
         seen.setdefault((os.path.realpath(target.root), str(target.store)), target)

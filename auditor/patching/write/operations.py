@@ -280,8 +280,8 @@ def _repair_group(target: Target, group: Group, patience: float) -> tuple[str, s
             return "", ""
         what = "; ".join(dict.fromkeys(f"{each.found.header.verb} {each.found.header.what}" for each in left))
         how = recover_together(group, all_places, left)
-        for place, git in [(each.place, each.git) for each in left]:
-            _sweep_store(place.store, git.repo.git_dir if isinstance(git, Checkout) else None)
+        for place in all_places:
+            _sweep_store(place.store, place.store.parent if place.store.name == GIT_STORE else None)
     return how, f"{what} ({', '.join(place.name for place in all_places)})"
 
 

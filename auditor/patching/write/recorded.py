@@ -10,12 +10,12 @@ from pathlib import Path
 
 from auditor.errors import UserError
 from auditor.patching.paths import STATE_FOLDER
-from auditor.patching.state import State, decode
+from auditor.patching.state import Facts, State, decode
 from auditor.patching.upstreams import profile_from
 from auditor.patching.write.checkout import GIT_STORE, Checkout
 from auditor.patching.write.journal import JOURNAL, STATE, read_journal
-from auditor.patching.write.target import Target, site_folders
-from auditor.profile import Profile
+from auditor.patching.write.target import Target, open_target, site_folders, store_of
+from auditor.profile import Profile, profile_names
 from auditor.trees.git import GitRepo
 
 
@@ -59,6 +59,19 @@ def recorded(
     return [replace(each, named=True) if many and installed is None else each for each in found]
 
 
+def nothing_recorded(
+    where: str | None, installed: str | None, name: str, load: Callable[[str], Profile]
+) -> Target:
+    """The target of an upstream on which nothing is recorded; only its folder is known without a profile."""
+    if name in profile_names():
+        return open_target(where, None if installed is None else installed or True, load(name))
+    profile = profile_from(name, Facts(name, (name,)))
+    root = Path(os.path.abspath(where if where is not None else "."))
+    if not root.is_dir():
+        raise UserError("T001", "no such folder", place=where, hints=["check the path after --to"])
+    return Target(root, store_of(root, profile), where or ".", profile, named=True)
+
+
 def partners_of(target: Target) -> list[tuple[str, Path]]:
     """Other upstreams that were written together with this target, and where they lie."""
     if target.state is None:
@@ -99,8 +112,9 @@ def _profile(store: Path, load: Callable[[str], Profile], default: str) -> Profi
         if text is None:
             return load(default)
         state = decode(text.encode(), str(store / JOURNAL))
-    if state is None:
-        return None
+    if state is None:  # at most what a run left that was killed before its journal was whole
+        name = store.name.partition(f"{STATE_FOLDER}.")[2]
+        return profile_from(name, Facts(name, (name,))) if name else None
     if state.upstream is not None:
         return profile_from(state.project, state.upstream)
     try:
