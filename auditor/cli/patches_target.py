@@ -102,14 +102,6 @@ def wait_option(function: _Command) -> _Command:
     )(function)
 
 
-def the_patchset(name: str, folder: str | None = None) -> tuple[Patchset, Profile]:
-    """A patchset and the profile of the first upstream it changes. ``UserError`` P02x."""
-    from auditor.patching.upstreams import upstream_profile, upstreams_of
-
-    patchset = load(name, folder)
-    return patchset, upstream_profile(patchset, upstreams_of(patchset)[0], profile_of)
-
-
 def load(name: str, folder: str | None = None) -> Patchset:
     """A patchset. ``UserError`` P02x."""
     from auditor.patching.patchset import load_patchset
