@@ -110,7 +110,8 @@ def _look(target: Target, many: bool) -> tuple[dict[str, Any], list[str], bool]:
     if state is None:
         lines.append(f"{head}no patches are applied here")
     elif not odd:
-        lines.append(f"{head}{len(state.patches)} patches, {len(files)} files: every byte as recorded")
+        patches, touched = _number(len(state.patches), "patch", "es"), _number(len(files), "file")
+        lines.append(f"{head}{patches}, {touched}: every byte as recorded")
     else:
         lines += [f"! {path}  {how if how == 'as before' else 'changed since'}" for path, how in odd.items()]
         if set(files.values()) == {"as before"}:
@@ -123,6 +124,10 @@ def _look(target: Target, many: bool) -> tuple[dict[str, Any], list[str], bool]:
     facts["locks"] = locks
     lines += [f"! {lock} was left by a git that was killed: rm {lock}" for lock in locks]
     return facts, lines, bool(odd or locks) or unfinished is not None
+
+
+def _number(count: int, word: str, ending: str = "s") -> str:
+    return f"{count} {word}{ending if count != 1 else ''}"
 
 
 def _locks(target: Target) -> list[str]:

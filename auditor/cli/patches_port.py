@@ -58,8 +58,10 @@ def port(
     Exit codes: 0 done, 3 not done and the tree untouched, 10 nothing to do because the tree has it, 11 done
     but a person should look.
     """
+    from auditor.patching.blocked import blocked
     from auditor.patching.diffs import OPT_IN, parse_patch
     from auditor.patching.filemodes import with_modes
+    from auditor.patching.model import Outcome
     from auditor.patching.port import port as carry
     from auditor.trees.modes import is_executable
 
@@ -78,6 +80,9 @@ def port(
         history = History(repo, base, tip or "HEAD")
     outcome = carry(changes, tree, blobs=_blobs(repo), history=history)
     outcome = with_modes(changes, outcome, tree, lambda path: is_executable(tree, path))
+    outcome = blocked(outcome, tree.blobs())
+    if left and not changes.changes:
+        outcome = Outcome("conflict", note="none of its files is part of this tree")
     if outcome.files and not dry_run:
         from auditor.patching.write.inplace import write_in_place
 
@@ -101,7 +106,9 @@ def _read(path: str) -> bytes:
             with open(path, "rb") as file:
                 data = file.read(_MOST + 1)
         if len(data) > _MOST:
-            raise UserError("P003", "the patch is larger than 100 MB", place=path)
+            from auditor.patching.diffscan import SPLIT
+
+            raise UserError("P003", "the patch is larger than 100 MB", place=path, hints=[SPLIT])
         return data
     except OSError as error:
         raise UserError(

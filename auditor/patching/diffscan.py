@@ -97,14 +97,18 @@ def scan(data: bytes, name: str = "", limits: Limits = DEFAULT_LIMITS) -> Scan:
     return found
 
 
+#: What to do with too much of anything.
+SPLIT = "split it into one patch per change: git format-patch BASE..TIP"
+
+
 def check_size(data: bytes, name: str, limits: Limits) -> None:
     """UserError P003 for more than one patch may be, before anything looks into it."""
     if len(data) > limits.size:
         raise UserError(
             "P003",
-            f"{len(data):,} bytes; at most {limits.size:,} are read",
+            f"it is larger than {limits.size:,} bytes, which is the most that is read",
             place=name or None,
-            hints=["split it into one patch per change: git format-patch BASE..TIP"],
+            hints=[SPLIT],
         )
 
 
@@ -138,6 +142,8 @@ class _Scanner:
         return f"{self.name}:{(self.at if at is None else at) + 1}"
 
     def fail(self, fact: str, at: int | None = None, *hints: str, code: str = "P002") -> UserError:
+        if code == "P003" and not hints:
+            hints = (SPLIT,)
         return UserError(code, fact, place=self.place(at), hints=hints)
 
     def run(self) -> Scan:

@@ -15,15 +15,16 @@ def with_modes(
 ) -> Outcome:
     """The outcome on a tree whose files are ``executable`` or not.
 
-    A file that is renamed stays executable. A mode that a file has already is not set again; where nothing
-    else is to be done, that part of the patch is upstream.
+    A file that is renamed or copied stays executable. A mode that a file has already is not set again; where
+    nothing else is to be done, that part of the patch is upstream.
     """
     modes = dict(outcome.modes)
     for change in changes.changes:
         old, new = change.old_path, change.new_path
         if old is None or new is None or old == new or outcome.files.get(new) is None:
             continue
-        if new not in modes and outcome.files.get(old, b"") is None and executable(old):
+        kept = change.copied or outcome.files.get(old, b"") is None
+        if new not in modes and kept and executable(old):
             modes[new] = "100755"
     files = dict(outcome.files)
     before = tree.blobs()

@@ -33,7 +33,7 @@ def read_block(lines: list[bytes], at: int, limit: int, place: str) -> tuple[str
         raise UserError("P007", "a binary patch starts with `literal SIZE` or `delta SIZE`", place=place)
     size = int(head[2])
     if size > limit:
-        raise UserError("P003", f"binary content of {size:,} bytes; at most {limit:,} are read", place=place)
+        raise _too_large(size, limit, place)
     at += 1
     packed = bytearray()
     while at < len(lines) and lines[at]:
@@ -66,6 +66,15 @@ def _damaged(place: str, fact: str) -> UserError:
     )
 
 
+def _too_large(size: int, limit: int, place: str | None) -> UserError:
+    return UserError(
+        "P003",
+        f"binary content of {size:,} bytes; at most {limit:,} are read",
+        place=place,
+        hints=["leave that file out: git diff BASE..TIP -- . ':!FILE'"],
+    )
+
+
 def apply_delta(base: bytes, delta: bytes, limit: int, place: str | None = None) -> bytes:
     """The bytes that a git delta makes of ``base``. UserError P007 where it was made for another base."""
 
@@ -91,7 +100,7 @@ def apply_delta(base: bytes, delta: bytes, limit: int, place: str | None = None)
         raise fail("was made for a file of another size")
     size = number()
     if size > limit:
-        raise UserError("P003", f"binary content of {size:,} bytes; at most {limit:,} are read", place=place)
+        raise _too_large(size, limit, place)
     out = bytearray()
     while at < len(delta):
         code = delta[at]

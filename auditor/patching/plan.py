@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from auditor.errors import UserError
+from auditor.patching.blocked import added, blocked
 from auditor.patching.chain import Chain
 from auditor.patching.filemodes import with_modes
 from auditor.patching.header import Expectation
@@ -19,7 +20,7 @@ from auditor.patching.mapping import PathMap
 from auditor.patching.model import ChangeSet, HunkResult, Outcome
 from auditor.patching.outcomes import outcome_of
 from auditor.patching.patchset import Patch, Patchset
-from auditor.patching.paths import check_no_twins, check_target_path, in_the_way
+from auditor.patching.paths import check_no_twins, check_target_path
 from auditor.patching.reference import Resolved, resolve
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
@@ -355,7 +356,7 @@ class _Plan:
         project = self.patchset.project_of(patch)
         entry = Planned(patch, project, hashlib.sha256(patch.raw).hexdigest(), Outcome("skipped"))
         entry = self._before(entry) or self._carry(entry)
-        entry = replace(entry, outcome=self._in_the_way(entry.outcome))
+        entry = replace(entry, outcome=blocked(entry.outcome, self._now.blobs()))
         outcome = entry.outcome
         self.entries.append(entry)
         if outcome.status in ("conflict", "not-tried", "skipped"):
@@ -366,20 +367,6 @@ class _Plan:
             self._spoilt |= {hunk.to_path or hunk.path for hunk in outcome.hunks}
         if outcome.files or outcome.modes:
             self._take(patch, outcome)
-
-    def _in_the_way(self, outcome: Outcome) -> Outcome:
-        """A conflict where a path would be a file and a folder at once."""
-        before = self._now.blobs()
-        added = _added(outcome, before)
-        left = {path for path in before if outcome.files.get(path, b"") is not None} if added else set()
-        clash = in_the_way(added, left)
-        if clash is None:
-            return outcome
-        new, there = clash
-        note = (
-            f"{there} is a file there, not a folder" if new.startswith(there) else f"{new} is a folder there"
-        )
-        return Outcome("conflict", (HunkResult(new, -1, "conflict", "", note=note),))
 
     def _before(self, entry: Planned) -> Planned | None:
         """What can be said without looking at the content."""
@@ -501,9 +488,9 @@ class _Plan:
             check_target_path(path, patch.place)
             if self.map.installed and self.map.path(path) is None:
                 raise UserError("P040", f"{path} is no part of the package", place=patch.place)
-        added = _added(outcome, before)
-        if added:
-            check_no_twins(added, [path for path in before if path not in outcome.files], patch.place)
+        new = added(outcome, before)
+        if new:
+            check_no_twins(new, [path for path in before if path not in outcome.files], patch.place)
         self.files |= outcome.files
         for path in [p for p, data in self.files.items() if data is None and p not in below]:
             del self.files[path]  # added by one patch, removed by a later one
@@ -511,11 +498,6 @@ class _Plan:
         for path in [p for p in self.modes if p in self.files and self.files[p] is None]:
             del self.modes[path]
         self._now = OverlayTree(self.tree, self.files)
-
-
-def _added(outcome: Outcome, before: Mapping[str, str]) -> list[str]:
-    """Paths of an outcome that the tree does not have."""
-    return [path for path, data in outcome.files.items() if data is not None and path not in before]
 
 
 def _version_fits(version: str, spec: str, place: str) -> bool:

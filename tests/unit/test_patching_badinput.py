@@ -168,3 +168,50 @@ def test_a_binary_difference_is_carried_or_a_conflict(tmp_path: Path, profile: P
     assert carried(new, {}) == ("upstream", {})
     assert carried(old[::-1], {}) == ("conflict", {})
     assert carried(old[::-1], {blob_id(old): old}) == ("conflict", {})
+
+
+def test_port_says_what_is_not_there_and_what_is_in_the_way(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from auditor.cli.clickrun import run
+    from auditor.cli.groups import patches
+
+    root = tmp_path / "tree"
+    tree_at(root, {path.removeprefix("python/"): data for path, data in FILES.items()})
+    before = sorted(root.rglob("*"))
+    cases = [
+        (added("docs/x.md"), "none of its files is part of this tree"),
+        (added("sglang/srt/q") + added("sglang/srt/q/z.py"), "sglang/srt/q is a file there, not a folder"),
+        (added("sglang/srt"), "sglang/srt is a folder there"),
+    ]
+    for raw, said in cases:
+        (tmp_path / "x.patch").write_bytes(raw)
+        words = ["port", "--patch", str(tmp_path / "x.patch"), "--root", str(root)]
+        assert run(patches, "patches", words) == 3
+        assert said in capsys.readouterr().out and sorted(root.rglob("*")) == before
+
+
+def test_a_disk_that_refuses_is_told_with_the_file_it_is_about(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+
+    from test_patching_write import folder, opened, snapshot, steps, write
+
+    from auditor.patching.write import disk
+
+    root = folder(tmp_path)
+    before = snapshot(root)
+    real = os.open
+
+    def refuse(path: str, flags: int, *args: int, **more: int) -> int:
+        if str(path).startswith(".server_args.py."):
+            raise PermissionError(13, "Permission denied", path)
+        return real(path, flags, *args, **more)
+
+    monkeypatch.setattr(disk.os, "open", refuse)
+    with pytest.raises(UserError) as caught:
+        write(opened(root), steps(""), "folder")
+    assert (caught.value.code, caught.value.place) == ("P043", "sglang/srt/server_args.py")
+    monkeypatch.undo()
+    assert snapshot(root) == before

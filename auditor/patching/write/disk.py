@@ -52,6 +52,9 @@ class Root:
                 os.close(handle)
                 handle = inner
             yield handle, name
+        except OSError as error:
+            error.filename = path  # not the name that new content has until it is in place
+            raise
         finally:
             os.close(handle)
 
