@@ -175,7 +175,7 @@ def test_a_site_packages_gets_both_and_gives_both_back(place: Path, cli: Cli) ->
     ]  # fmt: skip
     assert [(p["name"], p["status"]) for p in rows["flashinfer"]["patches"]] == [("gate", "applied")]
     whole = cli("doctor", "--to", "site")
-    assert whole.code == 0 and "flashinfer: 1 patches, 1 files: every byte" in whole.out
+    assert whole.code == 0 and "flashinfer: 1 patch, 1 file: every byte" in whole.out
     back = cli("revert", "mine", "--to", "site")
     assert back.code == 0, back.err
     assert snapshot(root) == before
