@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         "patches export mine --format-patch > mine.mbox",
         "patches export mine --quilt --output debian/patches",
         "patches export mine --dockerfile --into /opt/src --onto 0.5.16 --output docker/mine",
+        "patches export mine --plugin --onto 0.5.14,0.5.16 --output plugin",
     ),
 )
 @click.argument("patchset", type=PatchsetType())
@@ -34,6 +35,10 @@ if TYPE_CHECKING:
 @click.option(
     "--dockerfile", "form", flag_value="dockerfile", help="Files with hashes, and a stanza for a Dockerfile."
 )
+@click.option(
+    "--plugin", "form", flag_value="plugin", help="A package that replaces functions when the server starts."
+)
+@click.option("--partial", is_flag=True, help="With --plugin: leave out what cannot be said as functions.")
 @click.option("--output", metavar="PATH", help="A file, or a folder for the forms of several files.")
 @click.option("--overwrite", is_flag=True, help="Replace a folder that an export wrote.")
 @click.option(
@@ -49,6 +54,7 @@ if TYPE_CHECKING:
 def export(
     patchset: str,
     form: str,
+    partial: bool,
     output: str | None,
     overwrite: bool,
     check: bool,
@@ -60,6 +66,11 @@ def export(
     clone: str | None,
 ) -> int:
     """How do I hand my patches to git am, quilt, or a Dockerfile? The same patchset gives the same bytes.
+
+    --plugin writes a package that needs no patched tree: it replaces functions through the project's own
+    hooks on the GPUs that the patches name, and ends the process where one is not in force. Releases are
+    separated by commas. A patch that does more than change functions is listed (exit 1); --partial leaves it
+    out.
 
     With --onto each patch is what it comes to on that tree: moved hunks at their new place, structural edits
     and references as diffs, nothing for what is upstream already. A patch that conflicts is no export
@@ -77,6 +88,10 @@ def export(
     profile = upstream_profile(found, name, profile_of)
     others = elsewhere(found, [name])
     found = replace(found, patches=tuple(p for p in found.patches if found.project_of(p) == name))
+    if form == "plugin":
+        from auditor.cli.patches_plugin import write_plugin
+
+        return write_plugin(found, profile, partial, output, overwrite, check, base, clone)
     layout = layout_of(profile)
     results = None
     changes: tuple[FileChange, ...] = ()
@@ -134,7 +149,7 @@ def export(
     if output is None or files is None:
         if check:
             same = output is not None and Path(output).is_file() and Path(output).read_bytes() == data
-            return _checked(same, [output or "-"], found.name)
+            return checked(same, [output or "-"], found.name)
         write_bytes(data, output)
         if form == "dockerfile":
             click.echo(
@@ -144,7 +159,7 @@ def export(
         return EXIT_OK
     if check:
         stale = matches_folder(Path(output), files)
-        return _checked(not stale, stale, found.name)
+        return checked(not stale, stale, found.name)
     write_export(Path(output), files, overwrite=overwrite)
     for name in sorted(files):
         click.echo(f"{output.rstrip('/')}/{name}")
@@ -171,7 +186,8 @@ def _one_upstream(patchset: Patchset, base: str | None, upstream: str | None) ->
     return chosen, rev
 
 
-def _checked(same: bool, stale: list[str], name: str) -> int:
+def checked(same: bool, stale: list[str], name: str) -> int:
+    """Says what ``--check`` found."""
     for each in () if same else stale:
         click.echo(f"stale  {each}")
     click.echo("as exported" if same else f"not what {name} is now", err=True)

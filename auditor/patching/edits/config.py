@@ -361,8 +361,8 @@ def _cmake(data: bytes, path: str, edit: model.AddToList) -> list[Splice]:
     placed: dict[int, list[bytes]] = {}
     for item in missing:
         text = f'"{item}"' if quoted else item
-        at, new = _cmake_member(lines, words, head, text)
-        placed.setdefault(at, []).append(new)
+        at, written = _cmake_member(lines, words, head, text)
+        placed.setdefault(at, []).append(written)
     return [Splice(at, at, b"".join(texts)) for at, texts in placed.items()]
 
 

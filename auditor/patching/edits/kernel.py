@@ -63,7 +63,8 @@ def kernel(edit: model.RegisterKernel, tree: Tree) -> Iterator[model.Strict]:
 def _divided(site: model.Dispatch) -> tuple[list[str], list[str]]:
     """Imports that the condition itself needs, and those that only the code under it does."""
     tested = {node.id for node in ast.walk(expression(condition(site))) if isinstance(node, ast.Name)}
-    first, inner = [], []
+    first: list[str] = []
+    inner: list[str] = []
     for line in site.imports:
         names = {
             (alias.asname or alias.name).partition(".")[0]
