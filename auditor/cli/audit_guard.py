@@ -16,7 +16,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     cls=VerbCommand,
     example=(
         "audit guard 735a256 origin/main --target sm_120,sm_121",
-        "audit guard kept.json HEAD --repo ../sglang",
+        "audit guard known.json HEAD --repo ../sglang --exceptions deliberate.yaml",
     ),
 )
 @click.argument("base", metavar="BASE")
@@ -30,18 +30,24 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     section="what is asked",
     help="Any change of these kinds instead: outcome, kernel, forced, default, predicate, added …",
 )
-@tree_options(formats=FORMATS)
+@tree_options(formats=FORMATS, exceptions=True)
 def guard(base: str, new: str, trip: str, request: Request) -> int:
     """Did a newer tree change the meaning of something for these targets, or does everything still hold?
 
     Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel, or gets a
     setting forced or a default wrong. Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
     """
+    from auditor.history.exceptions import apply, excepted_gates, load_exceptions
     from auditor.history.guard import tripping
 
     kinds = kinds_of_change(trip)
     with compared(base, new, request) as found:
-        told = msgspec.structs.replace(found.diff, changes=tripping(found.diff, kinds))
+        deliberate = frozenset[str]()
+        if request.exceptions is not None:
+            given = load_exceptions(request.exceptions)
+            apply(found.new, given)  # for what it refuses: entries that fit nothing, or have expired
+            deliberate = excepted_gates(given)
+        told = msgspec.structs.replace(found.diff, changes=tripping(found.diff, kinds, deliberate))
         empty = "quiet: nothing that these targets rely on changed"
         show(found._replace(diff=told), request, verbose=2, tripped=told.changes, empty=empty)
     if found.problems:

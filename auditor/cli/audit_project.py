@@ -19,7 +19,7 @@ def project(name: str) -> click.Command:
         help=f"Which code path does each GPU take in this {name} tree, and why?",
         example=f"audit {name} --release 0.5.14 --target sm_120,sm_121 --fail-on blocked,unguarded",
     )
-    @tree_options(fail_on=True, project=name, formats=(*FORMATS, "html"))
+    @tree_options(fail_on=True, exceptions=True, project=name, formats=(*FORMATS, "html"))
     def command(request: Request) -> int:
         return audit_project(request)
 

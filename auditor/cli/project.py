@@ -21,7 +21,7 @@ _NO_PROBLEMS = b'\n"problems":[],\n'
 def audit_project(request: Request) -> int:
     """Audit the tree of a request, print the report, and return the exit code."""
     with opened(request) as tree:
-        if request.format == "json":
+        if request.format == "json" and request.exceptions is None:
             data = audited_json(tree, request)
             write_bytes(data, request.output)
             if not request.fail_on and _NO_PROBLEMS in data[-300:]:  # only statistics follow
@@ -31,6 +31,15 @@ def audit_project(request: Request) -> int:
             report = jsonout.loads(data, "the report")
         else:
             report = audited(tree, request)
+            if request.exceptions is not None:
+                from auditor.history.exceptions import apply, load_exceptions
+
+                report = apply(report, load_exceptions(request.exceptions))
+            if request.format == "json":
+                from auditor.reporting import jsonout
+
+                write_bytes(jsonout.dumps(report), request.output)
+                return exit_code(report, request.fail_on)
             if request.format == "html":
                 from auditor.reporting import audithtml, terminal
 

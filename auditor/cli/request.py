@@ -73,6 +73,7 @@ SPECS = (
     Spec(("-v", "--verbose"), "count", OUTPUT, "More: chains and arms; twice for everything."),
     Spec(("-q", "--quiet"), "flag", OUTPUT, "Findings only, no chatter."),
     Spec(("--fail-on",), "verdicts", OUTPUT, "Exit 1 if a target gets one of these.", "LIST", many=True),
+    Spec(("--exceptions",), "file", OUTPUT, "Deliberate verdicts: not shown, not counted.", "FILE"),
     Spec(("--no-cache",), "flag", OUTPUT, "Neither read nor write cached facts."),
     Spec(("--project",), "text", SOURCE, "The profile.", "NAME", DEFAULT_PROJECT, hidden=True),
 )
@@ -101,6 +102,7 @@ class Request(NamedTuple):
     fail_on: tuple[str, ...]
     output: str | None
     use_cache: bool
+    exceptions: str | None = None
 
 
 def in_actions() -> bool:
@@ -229,6 +231,7 @@ def build(words: dict[str, Any]) -> Request:
         fail_on=tuple(dict.fromkeys(verdicts)),
         output=words["output"],
         use_cache=not words["no_cache"],
+        exceptions=words.get("exceptions"),
     )
 
 

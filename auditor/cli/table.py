@@ -72,6 +72,9 @@ AUDIT = Program(
         ),
         "diff": Verb("what changed in meaning between two trees", "auditor.cli.audit_diff:diff"),
         "guard": Verb("did a newer tree change what these targets rely on", "auditor.cli.audit_guard:guard"),
+        "baseline": Verb(
+            "what is known of a tree, kept for the guard", "auditor.cli.audit_baseline:baseline"
+        ),
         "targets": Verb("which GPUs are known and what each can do", "auditor.cli.audit_targets:targets"),
         "query": Verb("named patterns: list, show, new, test, lint", "auditor.cli.audit_query:query"),
         "cache": Verb("what is cached and where: info, clear", "auditor.cli.audit_cache:cache"),

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from auditor.gates.model import Report
+    from auditor.history.baseline import Baseline
+    from auditor.history.flags import Flag
     from auditor.history.model import Change, Diff
+    from auditor.native.model import Availability
     from auditor.trees.base import SourceTree
 
 _VERSION = re.compile(r"v?\d+\.\d+(\.\d+)*([a-z]+\d+)*(\.post\d+)?")
@@ -33,22 +36,31 @@ class Compared(NamedTuple):
     tree: SourceTree | None
     between: str
     problems: bool
+    new: Report
+
+
+class _Side(NamedTuple):
+    """One side of a comparison: an audit, and the tree it is of or the baseline it comes from."""
+
+    report: Report
+    tree: SourceTree | None
+    kept: Baseline | None = None
 
 
 @contextmanager
 def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator[Compared]:
-    """The comparison of two trees (a commit, release, wheel, folder or kept report), open within."""
+    """The comparison of two trees (a commit, release, wheel, folder, baseline, kept report), open within."""
     from auditor.history.diff import compare
 
     with ExitStack() as stack:
-        first, tree_a = _side(a, request, stack)
-        second, tree_b = _side(b, request, stack)
+        old = _side(a, request, stack)
+        new = _side(b, request, stack)
         notes: list[str] = []
-        maps = _kernels(tree_a, tree_b, request, notes) if kernels else None
-        flags = _flags(tree_a, tree_b, request)
-        found = compare(first, second, kernels=maps, flags=flags, notes=notes)
-        found, between = _with_commits(found, tree_a, tree_b)
-        yield Compared(found, tree_b, between, bool(first.problems or second.problems))
+        maps = _kernels(old, new, request, notes) if kernels else None
+        flags = _flags(old, new, request)
+        found = compare(old.report, new.report, kernels=maps, flags=flags, notes=notes)
+        found, between = _with_commits(found, old, new, request)
+        yield Compared(found, new.tree, between, bool(old.report.problems or new.report.problems), new.report)
 
 
 def show(
@@ -108,19 +120,24 @@ def kinds_of_change(text: str) -> set[str]:
     return names
 
 
-def _side(word: str, request: Request, stack: ExitStack) -> tuple[Report, SourceTree | None]:
-    """One side: a kept report, or a tree and its audit."""
+def _side(word: str, request: Request, stack: ExitStack) -> _Side:
+    """One side: a baseline or kept report, or a tree and its audit."""
     if word.endswith(".json"):
+        from auditor.history import baseline
         from auditor.reporting import jsonout
 
         try:
             with open(word, "rb") as file:
-                return jsonout.loads(file.read(), word), None
+                data = file.read()
         except OSError as error:
             fact = f"cannot read the report: {(error.strerror or str(error)).lower()}"
             raise UserError("U013", fact, place=word, hints=["audit diff A.json B.json"]) from None
+        if baseline.is_baseline(data):
+            kept = baseline.loads(data, word)
+            return _Side(kept.report, None, kept)
+        return _Side(jsonout.loads(data, word), None)
     tree = stack.enter_context(opened(_request_for(word, request)))
-    return audited(tree, request), tree
+    return _Side(audited(tree, request), tree)
 
 
 def _request_for(word: str, request: Request) -> Request:
@@ -150,47 +167,85 @@ def _is_commit(word: str) -> bool:
     return True
 
 
-def _kernels(a: SourceTree | None, b: SourceTree | None, request: Request, notes: list[str]) -> Any:
+def _kernels(a: _Side, b: _Side, request: Request, notes: list[str]) -> Any:
     """The maps of both sides, or None with a note where one has none."""
+    out = []
+    for side in (a, b):
+        if side.tree is None:
+            found = side.kept.kernels if side.kept is not None else None
+            if found is None:
+                what = "the baseline" if side.kept is not None else "a kept report"
+                notes.append(f"kernels are not compared: {what} has no map of them")
+        else:
+            found = kernels_of(side.tree, request, notes)
+        if found is None:
+            return None
+        out.append(found)
+    return out[0], out[1]
+
+
+def kernels_of(tree: SourceTree, request: Request, notes: list[str]) -> Availability | None:
+    """The map of a tree's kernels, or None with a note where it has none."""
     from auditor.cli.progress import Progress
     from auditor.native.availability import KernelOptions, availability
 
-    if a is None or b is None:
-        notes.append("kernels are not compared: a kept report has no map of them")
-        return None
     options = KernelOptions(request.targets, request.assumptions, request.project)
+    label = tree.info().label
+    try:
+        with Progress(request.quiet).waiting(f"reading the kernels of {label}"):
+            return availability(tree, options)
+    except UserError as error:
+        notes.append(f"kernels are not compared: {label}: {error.fact}")
+        return None
+
+
+def _flags(a: _Side, b: _Side, request: Request) -> Any:
     out = []
-    for tree in (a, b):
-        label = tree.info().label
-        try:
-            with Progress(request.quiet).waiting(f"reading the kernels of {label}"):
-                out.append(availability(tree, options))
-        except UserError as error:
-            notes.append(f"kernels are not compared: {label}: {error.fact}")
+    for side in (a, b):
+        if side.tree is not None:
+            out.append(flags_of(side.tree, request))
+        elif side.kept is not None:
+            out.append({flag.name: flag for flag in side.kept.flags})
+        else:
             return None
     return out[0], out[1]
 
 
-def _flags(a: SourceTree | None, b: SourceTree | None, request: Request) -> Any:
+def flags_of(tree: SourceTree, request: Request) -> dict[str, Flag]:
+    """The environment flags that a tree declares, by name."""
     from auditor.history.flags import declared_flags
     from auditor.profile import load_profile
 
-    if a is None or b is None:
-        return None
-    profile = load_profile(request.project)
-    return declared_flags(a, profile), declared_flags(b, profile)
+    return declared_flags(tree, load_profile(request.project))
 
 
-def _with_commits(found: Diff, a: SourceTree | None, b: SourceTree | None) -> tuple[Diff, str]:
-    """Name the upstream commit of each change where both sides are commits of one repository."""
+def _with_commits(found: Diff, a: _Side, b: _Side, request: Request) -> tuple[Diff, str]:
+    """Name the upstream commit of each change where both sides are commits of one repository.
+
+    Of a baseline the commit is known by its id: it is looked for in the repository of the newer side.
+    """
     from auditor.history.model import Commit
     from auditor.history.words import names_it, sought
     from auditor.trees.between import LogEntry, changed_lines, commits_between, touched
     from auditor.trees.commit import CommitTree
 
-    if not (isinstance(a, CommitTree) and isinstance(b, CommitTree) and a.repo.git_dir == b.repo.git_dir):
+    if not isinstance(b.tree, CommitTree):
         return found, ""
-    repo, old, new = b.repo, a.commit.oid, b.commit.oid
+    repo, new = b.tree.repo, b.tree.commit.oid
+    if isinstance(a.tree, CommitTree) and a.tree.repo.git_dir == repo.git_dir:
+        old = a.tree.commit.oid
+    elif a.tree is None and a.report.tree.commit:
+        old = a.report.tree.commit
+        try:
+            repo.commit(old)
+        except UserError:
+            from auditor.cli.output import note
+
+            text = f"note: {old[:9]} of the baseline is not in this clone: no commit can be named"
+            note(text, request.quiet)
+            return found, ""
+    else:
+        return found, ""
     back = bool(commits_between(repo, new, old)) and not repo.is_ancestor(old, new)
     between = commits_between(repo, old, new)
     paths = {path for change in found.changes for path in (change.path, change.old_path) if path}

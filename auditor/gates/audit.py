@@ -21,7 +21,7 @@ from auditor.program.watch import Watched
 from auditor.trees.base import SourceTree
 
 P = TypeVar("P", bound=Program)
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 #: Files above this many bytes are generated tables, not code with decisions; they are listed, not parsed.
 MAX_FILE = 4_000_000
 _SEVERITY = {

@@ -109,6 +109,19 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True):
     message: str
 
 
+class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A verdict that an exceptions file takes for deliberate: it is not counted, shown or failed on."""
+
+    gate: str  # id, or "" where a query's finding is meant
+    query: str
+    symbol: str
+    verdict: str
+    targets: tuple[str, ...]
+    reason: str
+    evidence: str
+    until: str  # the version for which it has to be looked at again
+
+
 class TreeFacts(msgspec.Struct, frozen=True):
     kind: str
     label: str
@@ -133,3 +146,4 @@ class Report(msgspec.Struct, frozen=True):
     findings: tuple[Finding, ...]
     problems: tuple[Problem, ...]
     stats: dict[str, int]
+    accepted: tuple[Accepted, ...] = ()

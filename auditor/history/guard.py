@@ -11,11 +11,17 @@ _NO_KERNEL = ("not-built", "raises", "falls-through", "absent")
 _WORSE = ("env-forced", "wrong-default")
 
 
-def tripping(diff: Diff, kinds: Collection[str] = ()) -> tuple[Change, ...]:
-    """The changes that trip the guard, in their order. With ``kinds``: all changes of these kinds."""
+def tripping(diff: Diff, kinds: Collection[str] = (), deliberate: Collection[str] = ()) -> tuple[Change, ...]:
+    """The changes that trip the guard, in their order. With ``kinds``: all changes of these kinds.
+
+    Gates whose ids are ``deliberate`` trip nothing.
+    """
+    found = diff.changes
+    if deliberate:
+        found = tuple(c for c in found if {c.gate, c.old_gate}.isdisjoint(deliberate))
     if kinds:
-        return tuple(change for change in diff.changes if change.kind in kinds)
-    return tuple(change for change in diff.changes if _trips(change))
+        return tuple(change for change in found if change.kind in kinds)
+    return tuple(change for change in found if _trips(change))
 
 
 def _trips(change: Change) -> bool:

@@ -103,6 +103,9 @@ def count_line(report: Report) -> str:
             parts.append(f"{target} differs from {report.reference} at {number:,}")
     for later, first in siblings(report):
         parts.append(f"{later} differs from {first} at {differing(report, later, first):,}")
+    if report.accepted:
+        number = len(report.accepted)
+        parts.append(f"{number:,} deliberate verdict{'' if number == 1 else 's'} left out")
     return clean(" · ".join(parts))
 
 
