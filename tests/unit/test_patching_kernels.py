@@ -153,6 +153,41 @@ def test_into_a_module_that_is_there() -> None:
     assert '@operator(called="scale", writes=["out"], shape=_scale_fake)\n' in data
 
 
+NAMED = """
+- register-kernel:
+    in: example.scale
+    operator: shop::scale
+    through: project
+    file: {path: example/scale.py, from: named.py}
+    schema: "(Tensor x, Tensor? m) -> Tensor"
+    implementation: scale
+    fake: scale_fake
+"""
+
+
+def test_functions_that_the_file_has() -> None:
+    FILES["named.py"] = (
+        b"import torch\n\n\ndef scale(x: torch.Tensor, m: torch.Tensor | None = None) -> torch.Tensor:\n"
+        b"    return x\n\n\ndef scale_fake(x, m):\n    return x\n"
+    )
+    outcome = made(NAMED)
+    assert outcome.status == "clean", notes(outcome)
+    assert (outcome.files["example/scale.py"] or b"").endswith(
+        b"from example.register import operator  # noqa: E402\n\n\n"
+        b'scale = operator(\n    scale, called="scale", writes=[], shape=scale_fake\n)\n'
+    )
+    text = NAMED.replace("through: project", "through: torch")
+    assert (made(text).files["example/scale.py"] or b"").endswith(
+        b'torch.library.define("shop::scale", "(Tensor x, Tensor? m) -> Tensor")\n\n\n'
+        b'torch.library.impl("shop::scale", "CUDA", scale)\n\n\n'
+        b'torch.library.register_fake("shop::scale", scale_fake)\n'
+    )
+    wrong = made(NAMED.replace("Tensor? m", "float m"))
+    assert notes(wrong) == ["P077: m of scale is torch.Tensor | None, the schema says float"]
+    wrong = made(NAMED.replace("fake: scale_fake", "fake: other"))
+    assert any("other is not defined" in note for note in notes(wrong)), notes(wrong)
+
+
 TAKEN = {
     "decorator": "from example.register import operator\n\n@operator(writes=[])\ndef scale(x): ...\n",
     "plain decorator": "from example.register import operator\n\n@operator\ndef scale(x): ...\n",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from auditor.patching.edits import conditions, model, statements, texts, values
 from auditor.patching.edits.anchors import Place, Tree, elsewhere, module_itself, resolve, resolve_name
 from auditor.patching.edits.expand import expanded
-from auditor.patching.edits.kernel import Exposed
+from auditor.patching.edits.kernel import Exposed, signature_faults
 from auditor.patching.edits.miss import Miss, NotHere
 from auditor.patching.edits.operators import registered
 from auditor.patching.edits.signs import required, there
@@ -275,10 +275,12 @@ def _check_operators(work: _Work, edits: Sequence[model.Edit]) -> None:
         ):
             continue
         found = registered(work.tree, body.operator)
-        if len(found) == 1 or not (found or isinstance(edits[index].body(), model.RegisterKernel)):
+        alone = isinstance(edits[index].body(), model.RegisterKernel)
+        faults = signature_faults(work.tree, body) if alone and len(found) == 1 else []
+        if (len(found) == 1 and not faults) or not (found or alone):
             continue  # the second: it stands in a variant that was not made
-        note = f"P079: nothing registers {body.operator}"
-        if found:
+        note = f"P077: {faults[0]}" if faults else f"P079: nothing registers {body.operator}"
+        if len(found) > 1:
             note = f"P079: {body.operator} is taken: it is registered {len(found)} times, by "
             note += ", ".join(each.shown() for each in found[:4])
         work.results[own[0]] = replace(work.results[own[0]], status="conflict", proof="", note=note)

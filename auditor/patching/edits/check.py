@@ -250,7 +250,9 @@ def _sites(body: model.RegisterKernel) -> Iterator[tuple[tuple[str | int, ...], 
             fact = f"the operator is there once {body.in_} is imported: list that in `imports`"
             yield ("dispatch", index), fact
         names = [body.operator.partition("::")[2]]
-        names += [node.name for text in (body.implementation, body.wrapper) for node in _functions(text)]
+        texts = (body.implementation, body.wrapper)
+        names += [node.name for text in texts for node in _functions(text)]
+        names += [text for text in texts if text.isidentifier()]
         used = {node.id for node in ast.walk(_parsed(site.code)) if isinstance(node, ast.Name)}
         used |= {node.attr for node in ast.walk(_parsed(site.code)) if isinstance(node, ast.Attribute)}
         if not used & set(names):
@@ -265,6 +267,8 @@ def _signatures(body: model.RegisterKernel) -> Iterator[tuple[tuple[str | int, .
         yield ("schema",), str(error)
         return
     for name in ("implementation", "fake"):
+        if getattr(body, name).isidentifier():
+            continue  # a function of the module: held against the schema where the module is
         functions = list(_functions(getattr(body, name)))
         if len(functions) == 1:
             typed = body.through == "project" and name == "implementation"

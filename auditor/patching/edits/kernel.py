@@ -11,9 +11,9 @@ import textwrap
 from collections.abc import Iterator
 
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Tree
+from auditor.patching.edits.anchors import Tree, module_itself
 from auditor.patching.edits.miss import Miss
-from auditor.patching.edits.schema import read_schema
+from auditor.patching.edits.schema import mismatches, read_schema
 from auditor.patching.edits.source import dedented, expression, read_source, statements
 from auditor.profile import JitLoader, OperatorFunction
 
@@ -90,35 +90,53 @@ def _pieces(edit: model.RegisterKernel, tree: Tree) -> tuple[list[str], list[str
         loader = jit_loader(tree)
         pieces.append(_builder(edit.jit, name, loader, imports))
     if edit.through == "project":
-        register = operator_function(tree, edit.operator)
-        module, _, function = register.function.rpartition(".")
-        imports.append(f"from {module} import {function}")
-        fake = function_of(edit.fake)
-        written = list(read_schema(edit.schema).written)
-        given = [f'{register.name}="{name}"', f"{register.mutates}={_listed(written)}"]
-        given.append(f"{register.fake}={fake}")
-        pieces.append(edit.fake)
-        pieces.append(f"@{function}({', '.join(given)})\n" + dedented(edit.implementation))
+        pieces += _by_project(edit, name, tree, imports)
     else:
-        if edit.implementation:
-            pieces.append(f'torch.library.define("{edit.operator}", "{edit.schema}")\n')
-            head = f'@torch.library.impl("{edit.operator}", "{edit.device}")\n'
-            pieces.append(head + dedented(edit.implementation))
-        if edit.fake:
-            pieces.append(f'@torch.library.register_fake("{edit.operator}")\n' + dedented(edit.fake))
+        pieces += _by_torch(edit)
     if edit.wrapper:
         pieces.append(edit.wrapper)
     return pieces, imports
 
 
+def _by_project(edit: model.RegisterKernel, name: str, tree: Tree, imports: list[str]) -> list[str]:
+    register = operator_function(tree, edit.operator)
+    module, _, function = register.function.rpartition(".")
+    imports.append(f"from {module} import {function}")
+    written = ", ".join(f'"{each}"' for each in read_schema(edit.schema).written)
+    given = f'{register.name}="{name}", {register.mutates}=[{written}]'
+    given += f", {register.fake}={function_of(edit.fake)}"
+    pieces = [] if edit.fake.isidentifier() else [edit.fake]
+    if edit.implementation.isidentifier():
+        own = edit.implementation
+        pieces.append(f"{own} = {function}(\n    {own}, {given}\n)\n")
+    else:
+        pieces.append(f"@{function}({given})\n" + dedented(edit.implementation))
+    return pieces
+
+
+def _by_torch(edit: model.RegisterKernel) -> list[str]:
+    pieces = []
+    if edit.implementation:
+        pieces.append(f'torch.library.define("{edit.operator}", "{edit.schema}")\n')
+        if edit.implementation.isidentifier():
+            given = f'"{edit.operator}", "{edit.device}", {edit.implementation}'
+            pieces.append(f"torch.library.impl({given})\n")
+        else:
+            head = f'@torch.library.impl("{edit.operator}", "{edit.device}")\n'
+            pieces.append(head + dedented(edit.implementation))
+    if edit.fake.isidentifier():
+        pieces.append(f'torch.library.register_fake("{edit.operator}", {edit.fake})\n')
+    elif edit.fake:
+        pieces.append(f'@torch.library.register_fake("{edit.operator}")\n' + dedented(edit.fake))
+    return pieces
+
+
 def function_of(text: str) -> str:
-    """The name of the function that a text defines, "" where it defines none."""
+    """The name of the function that a text defines or is; "" where there is none."""
+    if text.isidentifier():
+        return text
     found = [node.name for node in statements(text) if isinstance(node, ast.FunctionDef)] if text else []
     return found[0] if found else ""
-
-
-def _listed(names: list[str]) -> str:
-    return "[" + ", ".join(f'"{name}"' for name in names) + "]"
 
 
 def _builder(jit: model.Jit, name: str, loader: JitLoader, imports: list[str]) -> str:
@@ -184,6 +202,23 @@ def _defines(tree: Tree, full: str) -> bool:
     module, _, name = full.rpartition(".")
     path = tree.module_path(tuple(module.split(".")))
     return path is not None and bool(read_source(tree.read(path), path).named((name,)))
+
+
+def signature_faults(tree: Tree, edit: model.RegisterKernel) -> list[str]:
+    """Why functions of the module that an edit only names cannot stand for its schema."""
+    if not edit.schema or edit.native is not None:
+        return []
+    place = module_itself(tree, edit.file.path if edit.file is not None else edit.in_)
+    out = []
+    for name, text in (("implementation", edit.implementation), ("fake", edit.fake)):
+        if text.isidentifier():
+            found = [node for node in place.source.named((text,)) if isinstance(node, ast.FunctionDef)]
+            if len(found) != 1:
+                out.append(f"{place.path} has {len(found)} functions {text}, which is the {name}")
+            else:
+                typed = edit.through == "project" and name == "implementation"
+                out += mismatches(read_schema(edit.schema), found[0], typed=typed)
+    return out
 
 
 def _module(where: str, tree: Tree) -> str:

@@ -246,7 +246,8 @@ class RegisterKernel(Strict, frozen=True, kw_only=True):
     """An operator with schema and fake implementation, its call site, and an opt-out flag.
 
     Without ``native`` it is a custom operator in Python: ``implementation`` and ``fake`` are functions (text)
-    put into module ``in`` with their registration. With it, ``in`` gets ``wrapper``.
+    put into module ``in`` with their registration, or names of functions that the module has. With it, ``in``
+    gets ``wrapper``.
     """
 
     in_: Text = msgspec.field(name="in")
