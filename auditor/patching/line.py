@@ -46,13 +46,14 @@ class FewFiles:
 class Line:
     """``paths``, and those that they were renamed to, on the first-parent line of ``tip`` (a full id).
 
-    Place 0 is before the first commit that touched one of them, place n after the n-th.
+    Place 0 is before the first commit that touched one of them, place n after the n-th. ``after`` as in
+    :func:`steps`.
     """
 
-    def __init__(self, repo: GitRepo, tip: str, paths: Iterable[str]) -> None:
+    def __init__(self, repo: GitRepo, tip: str, paths: Iterable[str], after: str = "") -> None:
         self.repo = repo
         self.paths = list(dict.fromkeys(paths))
-        found = steps(repo, tip, self.paths)
+        found = steps(repo, tip, self.paths, after)
         for _ in range(3):  # a file may move more than once
             more = []
             for step in found[-200:]:
@@ -67,7 +68,7 @@ class Line:
             if not more:
                 break
             self.paths += more
-            found = steps(repo, tip, self.paths)
+            found = steps(repo, tip, self.paths, after)
         self.entries: list[LogEntry] = [step.entry for step in found]
         state: dict[str, str] = {}
         for step in reversed(found):

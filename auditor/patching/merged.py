@@ -7,7 +7,6 @@ back. Asked only where a patch does not go as it is.
 from __future__ import annotations
 
 import hashlib
-from functools import lru_cache
 
 from auditor.errors import UserError
 from auditor.patching.line import Line, relevant
@@ -17,9 +16,11 @@ from auditor.patching.porthistory import History, Landing, goes_again, landed
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import remembered
 from auditor.trees.git import GitRepo
-from auditor.trees.versions import main_line
+from auditor.trees.versions import is_before, main_line
 
 _KIND = "landings"
+#: Commits of the main line that are looked at first: patches are seldom older, and the whole line is long.
+_RECENT = 2500
 
 
 def merged(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo) -> Outcome:
@@ -44,18 +45,9 @@ def merged(changes: ChangeSet, outcome: Outcome, tree: SourceTree, repo: GitRepo
 def exact_tip(tree: SourceTree, repo: GitRepo) -> str:
     """The commit of ``repo`` that the tree is, by its id or the tag of its release; "" if it is none."""
     info = tree.info()
-    return _exact_tip(repo, info.commit or "", info.version or "")
-
-
-@lru_cache(maxsize=64)
-def _exact_tip(repo: GitRepo, commit: str, version: str) -> str:
-    names = [commit] if commit else []
-    names += [f"refs/tags/v{version}", f"refs/tags/{version}"] if version else []
-    for name in names:
-        done = repo.run("rev-parse", "--verify", "-q", f"{name}^{{commit}}")
-        if done.returncode == 0:
-            return done.stdout.decode().strip()
-    return ""
+    names = [info.commit] if info.commit else []
+    names += [f"refs/tags/v{info.version}", f"refs/tags/{info.version}"] if info.version else []
+    return repo.first_commit(names)
 
 
 def landing_before(changes: ChangeSet, also: tuple[str, ...], repo: GitRepo, tip: str) -> Landing | None:
@@ -64,14 +56,13 @@ def landing_before(changes: ChangeSet, also: tuple[str, ...], repo: GitRepo, tip
     The main line is read once for all of its commits; another branch is read for itself.
     """
     top = main_line(repo)
-    if top and top != tip and repo.is_ancestor(tip, top):
+    if top and top != tip and is_before(repo, tip, top, top):
         found = _landing(changes, also, repo, top)
         if found is None:
             return None
-        if repo.is_ancestor(found.commit, tip):
-            undone = (
-                found.reverted_by if found.reverted_by and repo.is_ancestor(found.reverted_by, tip) else ""
-            )
+        if is_before(repo, found.commit, tip, top):
+            back = found.reverted_by
+            undone = back if back and is_before(repo, back, tip, top) else ""
             return Landing(found.commit, found.subject, undone)
     return _landing(changes, also, repo, tip)
 
@@ -94,7 +85,14 @@ def _base(changes: ChangeSet, repo: GitRepo, tip: str) -> str:
     asked = [c for c in changes.changes if c.old_path is not None and len(c.old_blob.strip("0")) >= 7]
     if not asked:
         return ""
-    line = Line(repo, tip, relevant([c.old_path for c in asked]))
+    paths = relevant([c.old_path for c in asked])
+    recent = repo.first_commit([f"{tip}~{_RECENT}"])
+    if recent:
+        line = Line(repo, tip, paths, recent)
+        near = [line.last_with(str(c.old_path), c.old_blob) for c in asked]
+        if all(near):  # a place after the first one; otherwise what lies before has to be seen
+            return line.at(min(place for place in near if place))
+    line = Line(repo, tip, paths)
     places = [line.last_with(str(c.old_path), c.old_blob) for c in asked]
     known = [place for place in places if place is not None]
     if not known:

@@ -21,7 +21,7 @@ class Mates:
         self.homes = dict(homes or {})
         self._pairs: dict[tuple[int, int], dict[int, Statement]] = {}
         self._mated: dict[tuple[int, int], set[int]] = {}
-        self._scopes: dict[str, list[Statement]] | None = None
+        self._scopes: tuple[dict[str, list[Statement]], dict[str, list[Statement]]] | None = None
         self._counts: tuple[Counter[tuple[bytes, ...]], ...] | None = None
 
     # who is who
@@ -68,12 +68,9 @@ class Mates:
     def _moved_scope(self, statement: Statement) -> Statement | None:
         """A function or class of the same name elsewhere in ours, if it can only be that one."""
         if self._scopes is None:
-            self._scopes = {}
-            for other in self.ours.statements():
-                if other.is_scope:
-                    self._scopes.setdefault(other.name, []).append(other)
-        there = [o for o in self._scopes.get(statement.name, ()) if likeness_of_bodies(statement, o) >= 0.6]
-        known = [s for s in self.base.statements() if s.is_scope and s.name == statement.name]
+            self._scopes = _scopes_by_name(self.base), _scopes_by_name(self.ours)
+        known, now = (scopes.get(statement.name, []) for scopes in self._scopes)
+        there = [o for o in now if likeness_of_bodies(statement, o) >= 0.6]
         taken = set()
         for other in known:
             if other is not statement and other.arm is not None:
@@ -125,6 +122,15 @@ class Mates:
             )
         base, ours, other = (counts[statement.norm] for counts in self._counts)
         return base, ours, other
+
+
+def _scopes_by_name(source: Source) -> dict[str, list[Statement]]:
+    """The functions and classes of a file by their last name, in order."""
+    found: dict[str, list[Statement]] = {}
+    for statement in source.statements():
+        if statement.is_scope:
+            found.setdefault(statement.name, []).append(statement)
+    return found
 
 
 def _unmoved(pairs: list[Pair], other: Arm) -> list[Pair]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import lru_cache
 from weakref import WeakKeyDictionary, ref
 
 from auditor.patching.linediff import split_lines
@@ -28,10 +29,49 @@ def likeness(a: bytes, b: bytes) -> float:
     return shared / max(len(a), len(b), 1)
 
 
-#: A definition on a line of its own; a pattern that begins with one byte is searched for much faster.
-_DEFINITION = re.compile(rb"\n[ \t]*(?:async )?(?:def|class) ([\w\x80-\xff]+)")
-#: Blob id -> names of the functions and classes in it, for every file that was read once.
-_DEFINES: dict[str, frozenset[bytes]] = {}
+#: Bytes of contents that are kept: the same files are asked for on every tree, after every patch.
+_KEPT_BYTES = 64 << 20
+#: Answers that are kept are those of this many questions.
+_KEPT_ANSWERS = 64
+#: Where a name is defined in a content: (how like it is, which definition of that name).
+_Places = tuple[tuple[float, int], ...]
+
+
+class _Contents:
+    """Contents by blob id, the ones asked for last. The same content is the same whatever tree has it."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, bytes] = {}
+        self._size = 0
+
+    def get(self, oid: str) -> bytes | None:
+        data = self._kept.pop(oid, None)
+        if data is not None:
+            self._kept[oid] = data
+        return data
+
+    def put(self, oid: str, data: bytes) -> None:
+        old = self._kept.pop(oid, None)
+        self._size += len(data) - (len(old) if old is not None else 0)
+        self._kept[oid] = data
+        while self._size > _KEPT_BYTES:
+            first = next(iter(self._kept))
+            self._size -= len(self._kept.pop(first))
+
+
+_CONTENTS = _Contents()
+
+
+@lru_cache(maxsize=_KEPT_ANSWERS)
+def _likeness_to(base: bytes) -> dict[str, float | None]:
+    """Blob id -> how like ``base`` it is, None for what is not near: filled by whoever asks."""
+    return {}
+
+
+@lru_cache(maxsize=_KEPT_ANSWERS)
+def _places_of(name: str, norm: tuple[bytes, ...]) -> dict[str, _Places]:
+    """Blob id -> where this function or class is in it: filled by whoever asks."""
+    return {}
 
 
 class Finder:
@@ -40,7 +80,6 @@ class Finder:
     def __init__(self, tree: SourceTree, base_paths: Collection[str] | None = None) -> None:
         self.tree = tree
         self.base_paths = base_paths
-        self._contents: dict[str, bytes] = {}
         self._sources: dict[str, Source | None] = {}
         self._files: dict[tuple[str, bytes], str | None] = {}
 
@@ -69,13 +108,15 @@ class Finder:
     def _best(self, base: bytes, paths: list[str]) -> str | None:
         lines = sorted(set(split_lines(base)), key=lambda line: (-len(line), line))
         telling = lines[:: max(1, len(lines) // 12)][:12]
-        near = [
-            (p, data)
-            for p, data in self._read(paths)
-            if len(data) <= 2 * len(base) <= 4 * len(data)
-            and 4 * sum(line in data for line in telling) >= len(telling)
-        ]
-        scored = sorted(((likeness(base, data), p) for p, data in near), reverse=True)
+        known = _likeness_to(base)
+        blobs = dict(self.tree.blobs().items())
+        for path, data in self._read([p for p in paths if blobs[p] not in known]):
+            near = len(data) <= 2 * len(base) <= 4 * len(data) and (
+                4 * sum(line in data for line in telling) >= len(telling)
+            )
+            known[blobs[path]] = likeness(base, data) if near else None
+        asked = ((known[blobs[p]], p) for p in paths)
+        scored = sorted(((score, p) for score, p in asked if score is not None), reverse=True)
         scored = [entry for entry in scored if entry[0] >= SAME_FILE]
         if not scored:
             return None
@@ -83,12 +124,19 @@ class Finder:
             return None
         return scored[0][1]
 
-    def _read(self, paths: Iterable[str]) -> Iterable[tuple[str, bytes]]:
-        wanted = list(paths)
-        missing = [p for p in wanted if p not in self._contents]
+    def _read(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """These files in some order, each once: first what is kept, then what has to be read."""
+        blobs = self.tree.blobs()
+        missing = []
+        for path in paths:
+            data = _CONTENTS.get(blobs[path])
+            if data is None:
+                missing.append(path)
+            else:
+                yield path, data
         for path, data in self.tree.read_many(missing):
-            self._contents[path] = data
-        return [(p, self._contents[p]) for p in wanted]
+            _CONTENTS.put(blobs[path], data)
+            yield path, data
 
     def source(self, path: str) -> Source | None:
         """A file of the tree as statements, None where it is not Python that parses."""
@@ -110,32 +158,32 @@ class Finder:
             rb"^[ \t]*(?:async )?(?:def|class) " + wanted.name.encode() + rb"\b", re.MULTILINE
         )
         suffixes = (".py", ".pyi")
-        found: list[tuple[float, str, Statement]] = []
-        paths = [p for p in self.tree.blobs() if p.endswith(suffixes) and p != near]
         telling = sorted(wanted.bag, key=lambda word: (-len(word), word))[:12]
-        blobs = self.tree.blobs()
-        name = wanted.name.encode()
-        near_it = [p for p in paths if _DEFINES.get(blobs[p]) is None or name in _DEFINES[blobs[p]]]
-        for path, data in self._read(near_it):
-            oid = blobs[path]
-            if oid not in _DEFINES:
-                _DEFINES[oid] = frozenset(_DEFINITION.findall(b"\n" + data))
-            if name not in _DEFINES[oid]:
-                continue
+        blobs = {p: oid for p, oid in self.tree.blobs().items() if p.endswith(suffixes) and p != near}
+        heads = [word + wanted.name.encode() for word in (b"def ", b"class ")]
+        known = _places_of(wanted.name, wanted.norm)
+
+        def places(path: str, data: bytes) -> _Places:
+            if not any(head in data for head in heads):  # a plain search is much faster than a pattern
+                return ()
             if sum(word in data for word in telling) * 4 < len(telling) * 3 or not pattern.search(data):
-                continue
-            source = self.source(path)
-            if source is None:
-                continue
-            for statement in source.statements():
-                if statement.is_scope and statement.name == wanted.name:
-                    score = dice(wanted.bag, statement.bag)
-                    if score >= SAME_BODY:
-                        found.append((score, path, statement))
+                return ()
+            scores = [dice(wanted.bag, each.bag) for each in self._named(path, wanted.name)]
+            return tuple((score, at) for at, score in enumerate(scores) if score >= SAME_BODY)
+
+        for path, data in self._read([p for p, oid in blobs.items() if oid not in known]):
+            known[blobs[path]] = places(path, data)
+        found = [(score, path, at) for path, oid in blobs.items() for score, at in known[oid]]
         found.sort(key=lambda entry: -entry[0])
         if not found or (len(found) > 1 and found[0][0] - found[1][0] < _MARGIN):
             return None
-        return found[0][1], found[0][2]
+        _, path, at = found[0]
+        return path, self._named(path, wanted.name)[at]
+
+    def _named(self, path: str, name: str) -> list[Statement]:
+        """The functions and classes of this name in a file of the tree."""
+        source = self.source(path)
+        return [s for s in source.statements() if s.is_scope and s.name == name] if source else []
 
 
 _FINDERS: WeakKeyDictionary[SourceTree, Finder] = WeakKeyDictionary()

@@ -8,9 +8,10 @@ that were asked for, and holds no file: what a patch did is kept as a difference
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import msgspec
 
@@ -109,8 +110,18 @@ def _same(entry: _Kept, tree: SourceTree, blobs: Blobs) -> bool:
     return all((blobs(oid) is not None) == there for oid, there in entry.blobs.items())
 
 
+#: Tree -> the mapping that it gave, and the id of that.
+_LISTINGS: WeakKeyDictionary[SourceTree, tuple[Mapping[str, str], str]] = WeakKeyDictionary()
+
+
 def _listing(tree: SourceTree) -> str:
-    return listing_id(tree.blobs())
+    blobs = tree.blobs()
+    known = _LISTINGS.get(tree)
+    if known is None or known[0] is not blobs:
+        known = (blobs, listing_id(blobs))
+        if isinstance(blobs, dict):  # another mapping may keep its tree alive
+            _LISTINGS[tree] = known
+    return known[1]
 
 
 def _outcome(entry: _Kept, tree: SourceTree) -> Outcome | None:

@@ -124,11 +124,13 @@ class Sources:
         self.clones += [clone for clone in clones if clone not in self.clones]
         self._resolved: dict[str, Resolved] = {}
         self._chain: Chain | None = None
+        self._contents: dict[str, bytes | None] = {}
 
     def stack(self, patchset: Patchset) -> None:
         """Let contents that only the patches of a stack make be found too."""
         changes = [c for patch in patchset.patches if patch.changes for c in patch.changes.changes]
         self._chain = Chain(changes, self.stored)
+        self._contents.clear()
 
     @cached_property
     def _by_id(self) -> dict[str, tuple[SourceTree, str]]:
@@ -137,8 +139,12 @@ class Sources:
 
     def blob(self, oid: str) -> bytes | None:
         """The content of a blob id, or of the beginning of one where a clone knows which; else None."""
-        data = self.stored(oid)
-        return self._chain.content(oid) if data is None and self._chain is not None else data
+        if oid not in self._contents:
+            data = self.stored(oid)
+            if data is None and self._chain is not None:
+                data = self._chain.content(oid)
+            self._contents[oid] = data
+        return self._contents[oid]
 
     def stored(self, oid: str) -> bytes | None:
         """The same, without what only the patches of a stack make."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 from auditor.errors import UserError
 from auditor.patching.diffs import binary_after
 from auditor.patching.linediff import split_lines
-from auditor.patching.model import ChangeSet, FileChange, HunkResult, Outcome, Status, status_of
+from auditor.patching.model import ChangeSet, FileChange, Hunk, HunkResult, Outcome, Status, status_of
 from auditor.patching.moved import finder_of
 from auditor.patching.portfile import merge_file
 from auditor.patching.porthistory import History, goes_again, landed
@@ -269,7 +270,7 @@ class _Port:
             return FilePort(
                 [self._result(change, n, "upstream", "same file") for n in range(len(change.hunks))]
             )
-        merged = merge_file(base, applied, ours, python=path.endswith((".py", ".pyi")))
+        merged = _merge(base, change.hunks, ours, path.endswith((".py", ".pyi")))
         if any(piece.homeless is not None for piece in merged.conflicts):
             moved = self._split_up(change, path)
             if not any(hunk.status == "conflict" for hunk in moved.hunks):
@@ -348,6 +349,14 @@ def _also(change: FileChange, done: FilePort, proof: str) -> None:
     """Say of a change whose lines are all there that something else of it is still to be done."""
     if all(hunk.status == "upstream" for hunk in done.hunks):
         done.hunks.append(HunkResult(change.path, -1, "clean", proof))
+
+
+@lru_cache(maxsize=96)
+def _merge(base: bytes, hunks: tuple[Hunk, ...], ours: bytes, python: bool) -> FileMerge:
+    """The merge of one file, kept: the same versions of it meet again on the next tree."""
+    applied = apply_hunks(split_lines(base), hunks)
+    assert applied is not None
+    return merge_file(base, applied, ours, python=python)
 
 
 def _of_parts(change: FileChange, number: int, parts: list[MovedPart]) -> HunkResult:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -357,9 +357,11 @@ class GitRepo:
                         batch.ask(wanted[asked:upto])
                         asked = upto
                 _, kind, content = batch.answer()
-                if kind == b"missing" or kind == b"ended":
+                if kind == b"ended":
                     raise MissingObject(names[answered])
                 answered += 1
+                if kind in (b"missing", b"ambiguous"):
+                    raise MissingObject(names[answered - 1])
                 yield content
         finally:
             # Answers nobody took would be read as those of the next question.
@@ -388,6 +390,20 @@ class GitRepo:
                     hints=[f"give more digits: {candidates[0][: len(rev) + 4]}"],
                 )
         raise self._unknown(rev)
+
+    def first_commit(self, names: Iterable[str]) -> str:
+        """The full id of the first of these revisions that is a commit here, "" where none is."""
+        for name in names:
+            batch = self._take(False)
+            batch.ask([f"{checked_revision(name)}^{{commit}}".encode("utf-8", "surrogateescape")])
+            oid, kind, _ = batch.answer()
+            if kind == b"ended":
+                self._end(batch)
+                continue
+            self._give(batch, False)
+            if kind == b"commit":
+                return oid.decode()
+        return ""
 
     def _commits_with_prefix(self, prefix: str) -> list[str]:
         base = prefix.rstrip("~^0123456789") if "~" in prefix or "^" in prefix else prefix

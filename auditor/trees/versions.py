@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 
 from auditor.trees.between import FORMAT, LogEntry, entry_of
 from auditor.trees.cache import remembered
@@ -24,23 +25,26 @@ class Step:
     changes: dict[str, tuple[str, str]]
 
 
-def steps(repo: GitRepo, tip: str, paths: Iterable[str]) -> list[Step]:
+def steps(repo: GitRepo, tip: str, paths: Iterable[str], after: str = "") -> list[Step]:
     """Commits of the first-parent line of ``tip`` that touched one of ``paths``, oldest first.
 
     A merge counts as one commit, with what it brought to the line. ``tip`` is a full id: what was read is
-    kept by it. ``UserError`` T013 where git refuses.
+    kept by it. ``after`` is a commit of the line before which nothing is looked at. ``UserError`` T013 where
+    git refuses.
     """
     wanted = sorted(set(paths))
     if not wanted:
         return []
-    key = hashlib.sha256("\0".join([tip, *wanted]).encode("utf-8", "surrogatepass")).hexdigest()
-    return remembered(_KIND, key, list[Step], lambda: _steps(repo, tip, wanted))
+    key = hashlib.sha256("\0".join([tip, after, *wanted]).encode("utf-8", "surrogatepass")).hexdigest()
+    return remembered(_KIND, key, list[Step], lambda: _steps(repo, tip, wanted, after))
 
 
-def _steps(repo: GitRepo, tip: str, wanted: list[str]) -> list[Step]:
+def _steps(repo: GitRepo, tip: str, wanted: list[str], after: str) -> list[Step]:
     raw = repo.output(
         *("log", "--first-parent", "-m", "--reverse", "--raw", "--no-abbrev", "--no-renames", "-z"),
-        *("--no-show-signature", "--no-ext-diff", f"--format=%x1e{FORMAT}%x1e", tip, "--"),
+        *("--no-show-signature", "--no-ext-diff", f"--format=%x1e{FORMAT}%x1e", tip),
+        *([f"^{after}"] if after else []),
+        "--",
         *(f":(literal,top){path}" for path in wanted),
     )
     found = []
@@ -151,8 +155,29 @@ def _version(repo: GitRepo, blob: str) -> str:
 
 def main_line(repo: GitRepo) -> str:
     """The full id of the tip of the main line of a clone: of its remote where that is known, else HEAD."""
-    for ref in ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/heads/main", "HEAD"):
-        done = repo.run("rev-parse", "--verify", "-q", f"{ref}^{{commit}}")
-        if done.returncode == 0:
-            return done.stdout.decode().strip()
-    return ""
+    return repo.first_commit(
+        ("refs/remotes/origin/HEAD", "refs/remotes/origin/main", "refs/heads/main", "HEAD")
+    )
+
+
+def is_before(repo: GitRepo, older: str, newer: str, top: str) -> bool:
+    """Whether ``newer`` has ``older`` in its history, or is it (full ids).
+
+    Answered from the first-parent line of ``top``, read once, where both are on it; git is asked otherwise.
+    """
+    places = _places(repo, top)
+    if older in places and newer in places:
+        return places[older] >= places[newer]
+    return repo.is_ancestor(older, newer)
+
+
+@lru_cache(maxsize=4)
+def _places(repo: GitRepo, top: str) -> dict[str, int]:
+    """Commit -> how many first-parent steps it lies before ``top``: what is known of it never changes."""
+
+    def walk() -> list[bytes]:
+        done = repo.run("rev-list", "--first-parent", top)
+        return [bytes.fromhex(oid) for oid in done.stdout.decode().split()] if done.returncode == 0 else []
+
+    line = remembered("main-lines", top, list[bytes], walk)
+    return {oid.hex(): place for place, oid in enumerate(line)}
