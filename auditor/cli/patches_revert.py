@@ -133,17 +133,24 @@ def _require_partners(targets: Sequence[Target], patchset: str) -> None:
     from auditor.patching.write.recorded import holds, partners_of
 
     here = {(each.profile.name, os.path.realpath(each.root)) for each in targets}
-    for target in targets:
-        for name, root in partners_of(target):
-            if (name, str(root)) in here or not holds(root, name, patchset):
-                continue
-            way = shlex.quote(f"{name}={os.path.relpath(root)}")
-            raise UserError(
-                "P049",
-                f"{patchset} was written to {name} too, which would keep its part",
-                place=target.shown,
-                hints=[
-                    f"patches revert {patchset} {target.option} --to {way}",
-                    f"patches revert {patchset} {target.option} --upstream {target.profile.name}",
-                ],
-            )
+    left = {
+        (name, root): None
+        for target in targets
+        for name, root in partners_of(target)
+        if (name, str(root)) not in here and holds(root, name, patchset)
+    }
+    if not left:
+        return
+    names = " and ".join(name for name, _ in left)
+    ways = [target.option for target in targets]
+    ways += [f"--to {shlex.quote(f'{name}={os.path.relpath(root)}')}" for name, root in left]
+    only = " ".join(f"--upstream {target.profile.name}" for target in targets)
+    raise UserError(
+        "P049",
+        f"{patchset} was written to {names} too, which would keep its part",
+        place=targets[0].shown,
+        hints=[
+            f"patches revert {patchset} {' '.join(dict.fromkeys(ways))}",
+            f"patches revert {patchset} {' '.join(dict.fromkeys(ways[: len(targets)]))} {only}",
+        ],
+    )

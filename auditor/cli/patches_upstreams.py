@@ -178,15 +178,15 @@ def _no_target(
     name, why = missing[0]
     options = [each.option for each in found if each.installed is not None]
     options += [f"--to {shlex.quote(f'{e.profile.name}={e.shown}')}" for e in found if e.installed is None]
+    options += [f"--to {each}=PATH" for each, _ in missing]
+    names = " and ".join(each for each, _ in missing)
     said = f": {why.fact}" if why is not None else ""
+    only = " ".join(f"--upstream {each.profile.name}" for each in found)
     return UserError(
         "P049",
-        f"{patchset.name} has patches for {name} too, and no target is named for it{said}",
+        f"{patchset.name} has patches for {names} too, and no target is named for {name}{said}",
         place=patchset.place,
-        hints=[
-            f"{' '.join(dict.fromkeys(options))} --to {name}=PATH",
-            f"--upstream {found[0].profile.name}        # leaves {name} as it is",
-        ],
+        hints=[" ".join(dict.fromkeys(options)), f"{only}        # leaves {names} as it is"],
     )
 
 
