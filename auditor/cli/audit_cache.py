@@ -18,9 +18,12 @@ def cache() -> None:
 @cache.command(cls=VerbCommand, example="audit cache info")
 def info() -> None:
     """Where is the cache, and how large is each part?"""
-    from auditor.trees.cache import VARIABLE, cache_dir, cache_usage
+    from auditor.trees.cache import SIZE_VARIABLE, VARIABLE, cache_dir, cache_limit, cache_usage
 
     click.echo(f"{cache_dir()}    (set {VARIABLE} to move it)")
+    click.echo(
+        f"at most {_text(cache_limit())} of facts and reports    (set {SIZE_VARIABLE}=500M to change it)"
+    )
     usage = cache_usage()
     if not usage:
         click.echo("empty")

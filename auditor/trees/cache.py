@@ -10,7 +10,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +18,14 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 VARIABLE = "SGLANG_AUDITOR_CACHE_DIR"
+#: How many bytes of facts and reports are kept, as a number with K, M or G behind it. Downloaded wheels and
+#: clones do not count: they are few, and cost a network to have again.
+SIZE_VARIABLE = "SGLANG_AUDITOR_CACHE_SIZE"
+_SIZE = 2 << 30
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+#: One store in so many looks whether the cache has grown past its size; it then shrinks to this share of it.
+_EVERY = 64
+_SHARE = 0.8
 _MAGIC = b"SAC1"
 _PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
 _README = """This folder is the cache of sglang-auditor: facts about source files, downloaded wheels and
@@ -78,14 +86,58 @@ def _place(kind: str, key: str) -> Path:
 def cached_bytes(kind: str, key: str) -> bytes | None:
     """The stored bytes, or None if there are none or they are damaged."""
     try:
-        with open(_place(kind, key), "rb") as file:
+        place = _place(kind, key)
+        with open(place, "rb") as file:
             stored = file.read()
     except OSError:
         return None
     data = memoryview(stored)[8:]
     if len(stored) < 8 or stored[:4] != _MAGIC or zlib.crc32(data) != int.from_bytes(stored[4:8], "big"):
         return None
+    with suppress(OSError):
+        os.utime(place)  # what is asked for is kept longest
     return bytes(data)
+
+
+def cache_limit() -> int:
+    """The most bytes of entries to keep; what is no size counts as not said."""
+    text = os.environ.get(SIZE_VARIABLE, "").strip().upper().removesuffix("B").removesuffix("I")
+    match = re.fullmatch(r"(\d{1,12})([KMG]?)", text)
+    return int(match[1]) * _UNITS.get(match[2], 1) if match else _SIZE
+
+
+def evict(limit: int | None = None) -> int:
+    """Delete the entries that were not asked for longest, if there are more than ``limit`` bytes of them.
+
+    Returns how many bytes that freed. Safe beside other runs: an entry that is gone is a miss for them.
+    """
+    most = cache_limit() if limit is None else limit
+    entries = list(_entries())
+    total = sum(size for _, size, _ in entries)
+    if total <= most:
+        return 0
+    freed = 0
+    for _, size, path in sorted(entries):
+        if total - freed <= most * _SHARE:
+            break
+        with suppress(OSError):
+            os.unlink(path)
+            freed += size
+    return freed
+
+
+def _entries() -> Iterator[tuple[float, int, str]]:
+    """(when last asked for, bytes, path) of everything that :func:`store_bytes` wrote."""
+    for folder, _, files in os.walk(cache_dir()):
+        parts = Path(folder).relative_to(cache_dir()).parts
+        if len(parts) != 2 or len(parts[1]) != 2:
+            continue
+        for name in files:
+            if name.startswith(parts[1]):
+                path = os.path.join(folder, name)
+                with suppress(OSError):
+                    found = os.lstat(path)
+                    yield found.st_mtime, found.st_size, path
 
 
 def store_bytes(kind: str, key: str, data: bytes) -> bool:
@@ -97,6 +149,8 @@ def store_bytes(kind: str, key: str, data: bytes) -> bool:
         write_whole(place, _MAGIC + zlib.crc32(data).to_bytes(4, "big") + data)
     except OSError:
         return False
+    if len(data) * _EVERY > cache_limit() or zlib.crc32(key.encode("utf-8", "surrogatepass")) % _EVERY == 0:
+        evict()
     return True
 
 

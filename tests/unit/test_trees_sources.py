@@ -671,3 +671,36 @@ def test_real_wheels() -> None:
         assert [p for p in tree.blobs() if p.endswith(".py")] == sorted(names)
         for path, data in tree.read_many(names[:200]):
             assert data == archive.read(path)
+
+
+def test_the_cache_forgets_what_was_not_asked_for_longest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+
+    from auditor.trees import cache
+
+    monkeypatch.setenv("SGLANG_AUDITOR_CACHE_DIR", str(tmp_path / "cache"))
+    for number in range(10):
+        assert cache.store_bytes("facts", f"{number:064x}", bytes(1000))
+    for number, (_, _, path) in enumerate(sorted(cache._entries(), key=lambda entry: entry[2])):
+        os.utime(path, (number + 1, number + 1))
+    assert cache.cached_bytes("facts", f"{0:064x}") is not None  # asked for: now the youngest
+    (tmp_path / "cache" / "wheels").mkdir()
+    (tmp_path / "cache" / "wheels" / "large.whl").write_bytes(bytes(50_000))
+    assert cache.evict(100_000) == 0
+    assert cache.evict(5_000) > 0
+    left = [number for number in range(10) if cache.cached_bytes("facts", f"{number:064x}") is not None]
+    assert left == [0, 8, 9]
+    assert (tmp_path / "cache" / "wheels" / "large.whl").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("500M", 500 << 20), ("1g", 1 << 30), ("12KiB", 12 << 10), ("7", 7), ("", 2 << 30), ("much", 2 << 30)],
+)
+def test_the_size_of_the_cache_can_be_said(monkeypatch: pytest.MonkeyPatch, text: str, size: int) -> None:
+    from auditor.trees.cache import cache_limit
+
+    monkeypatch.setenv("SGLANG_AUDITOR_CACHE_SIZE", text)
+    assert cache_limit() == size
