@@ -30,7 +30,7 @@ $(VENV)/.core: $(VENV)/.made pyproject.toml
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.made pyproject.toml
-	$(PIP) install --prefer-binary -e '.[dev]'
+	$(PIP) install --prefer-binary -e '.[dev,kernels]'
 	touch $@ $(VENV)/.core
 
 audit: $(VENV)/.core

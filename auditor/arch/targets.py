@@ -41,6 +41,7 @@ class Target:
     limits: dict[str, Fact] = field(compare=False, repr=False)  # every number below, with its source
     features: dict[str, Fact] = field(compare=False, repr=False)
     machine: str = field(default="x86_64", compare=False)  # processor of the machines that it is found in
+    sms: int = field(default=0, compare=False)  # SMs of its largest card; 0 where the data does not say
 
     @property
     def major(self) -> int:
@@ -100,10 +101,16 @@ class _Machines(msgspec.Struct, forbid_unknown_fields=True):
     source: str
 
 
+class _Sms(msgspec.Struct, forbid_unknown_fields=True):
+    on: dict[str, int]
+    source: str
+
+
 class _File(msgspec.Struct, forbid_unknown_fields=True):
     note: str
     sources: dict[str, str]
     machines: _Machines
+    sms: _Sms
     limits: dict[str, _Limit]
     features: dict[str, _Feature]
     targets: list[_Row]
@@ -147,6 +154,7 @@ def _targets() -> dict[str, Target]:
             limits=limits,
             features=features,
             machine=data.machines.on.get(row.name, data.machines.default),
+            sms=data.sms.on.get(row.name, 0),
         )
     return out
 

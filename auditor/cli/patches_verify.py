@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from auditor.cli.color import use_color
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.patches_base import FOLDER
+from auditor.cli.patches_kernels import gate_lines, gate_report, with_gate
 from auditor.cli.patches_target import load, output_options, target_options
 from auditor.cli.patches_upstreams import (
     bases_of,
@@ -25,6 +27,7 @@ from auditor.cli.patches_upstreams import (
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK
 
 if TYPE_CHECKING:
+    from auditor.patching.kernels.report import GateReport
     from auditor.patching.lock import Lock
     from auditor.patching.patchset import Patchset
     from auditor.patching.write.target import Target
@@ -33,7 +36,11 @@ if TYPE_CHECKING:
 
 @click.command(
     cls=VerbCommand,
-    example=("patches verify sm120 --installed", "patches verify sm120 --onto v0.5.18"),
+    example=(
+        "patches verify sm120 --installed",
+        "patches verify sm120 --onto v0.5.18",
+        "patches verify sm120 --kernels",
+    ),
 )
 @click.argument("patchset")
 @click.option(
@@ -45,6 +52,9 @@ if TYPE_CHECKING:
 )
 @click.option("--lock", "lockfile", cls=Option, metavar="FILE", help="Another lock than the patchset's.")
 @click.option("--no-audit", is_flag=True, cls=Option, help="Leave the audit's postconditions out.")
+@click.option(
+    "--kernels", is_flag=True, cls=Option, help="Compile the kernels it declares, for their targets. No GPU."
+)
 @FOLDER
 @target_options
 @upstream_option
@@ -54,6 +64,7 @@ def verify(
     onto: tuple[str, ...],
     lockfile: str | None,
     no_audit: bool,
+    kernels: bool,
     folder: str | None,
     to: tuple[str, ...],
     installed: str | None,
@@ -65,8 +76,8 @@ def verify(
 ) -> int:
     """Is this copy what the lock says, to the byte? Or, with --onto: does the result hold what it promises?
 
-    Needs no git and no network for an installed copy, and writes nothing. Exit codes: 0 yes, 1 no, 3 a patch
-    conflicts (with --onto).
+    Needs no git and no network for an installed copy, and writes nothing. With --kernels and no base or
+    target it asks nothing else. Exit codes: 0 yes, 1 no, 3 a patch conflicts (with --onto).
     """
     from auditor.patching.lock import read_lock
 
@@ -74,7 +85,10 @@ def verify(
     profiles = chosen_upstreams(found, upstream)
     if onto:
         clones = clones_of(found, profiles, clone)
-        return _on_base(found, profiles, onto, clones, not no_audit, form, color, quiet)
+        return _on_base(found, profiles, onto, clones, not no_audit, kernels, form, color, quiet)
+    report = gate_report(found, quiet) if kernels else None
+    if report is not None and not to and installed is None and lockfile is None:
+        return _kernels_alone(report, form, color, quiet)
     targets = targets_of(found, profiles, to, installed)
     lock = read_lock(found, Path(lockfile) if lockfile is not None else None)
     told = [(target, *against(target, lock)) for target in targets]
@@ -89,8 +103,9 @@ def verify(
                 {"upstream": target.profile.name, "ok": not bad, "wrong": bad, "files": len(said)}
                 for target, bad, said in told
             ]
+        facts |= {"kernels": report} if report is not None else {}
         _out(envelope("verify", **facts).decode())
-        return EXIT_FINDINGS if wrong else EXIT_OK
+        return EXIT_FINDINGS if wrong or _bad(report) else EXIT_OK
     lines = []
     for target, bad, said in told:
         name = target.profile.name
@@ -103,8 +118,24 @@ def verify(
             lines.append(f"  {base.label} with {_counted(lock, name)}, tree {base.result}")
         else:
             lines.append(f"{head}{target.shown} is not what the lock of {found.name} says")
+    lines += gate_lines(report, use_color(color, sys.stdout), quiet) if report is not None else []
     _out("\n".join(lines) + "\n")
-    return EXIT_FINDINGS if wrong else EXIT_OK
+    return EXIT_FINDINGS if wrong or _bad(report) else EXIT_OK
+
+
+def _bad(report: GateReport | None) -> bool:
+    return report is not None and not report.ok
+
+
+def _kernels_alone(report: GateReport, form: str, color: str, quiet: bool) -> int:
+    """The gate of kernels without a tree: it needs only the patchset."""
+    if form == "json":
+        from auditor.patching.kernels.report import report_json
+
+        _out(report_json(report).decode())
+    else:
+        _out("\n".join(gate_lines(report, use_color(color, sys.stdout), quiet)) + "\n")
+    return EXIT_FINDINGS if _bad(report) else EXIT_OK
 
 
 def against(target: Target, lock: Lock) -> tuple[list[str], dict[str, str]]:
@@ -162,11 +193,11 @@ def _on_base(
     onto: tuple[str, ...],
     clones: Mapping[str, str],
     audit: bool,
+    kernels: bool,
     form: str,
     color: str,
     quiet: bool,
 ) -> int:
-    from auditor.cli.color import use_color
     from auditor.cli.patches_page import counted, envelope, plan_json, table
     from auditor.cli.patches_target import shown_tree
     from auditor.patching.plan import plan_all
@@ -177,6 +208,9 @@ def _on_base(
     chosen = [p.name for p in found.patches if found.project_of(p) in trees]
     plans = plan_all(found, grounds, only=chosen, there=elsewhere(found, trees))
     checks = [verify_plan(each, audit=audit) for each in plans.plans] if not plans.failed else []
+    report = gate_report(found, quiet) if kernels and checks else None
+    if report is not None:
+        checks = [with_gate(each, report) for each in checks]
     if form == "json":
         rows = [
             plan_json(each) | {"checks": checks[at].as_json() if checks else None}
@@ -186,6 +220,7 @@ def _on_base(
         if len(rows) > 1:
             several = [{"upstream": name, **row} for name, row in zip(trees, rows, strict=True)]
             facts = {"patchset": found.name, "upstreams": several}
+        facts |= {"kernels": report} if report is not None else {}
         _out(envelope("verify", **facts).decode())
     else:
         lines = []
@@ -198,6 +233,8 @@ def _on_base(
                 lines += table(each.entries, use_color(color, sys.stdout))
             lines += checks[at].lines(verbose=not quiet) if checks else []
         lines += left_out(found, trees, "--onto")
+        if report is not None and not report.ok:
+            lines += gate_lines(report, use_color(color, sys.stdout), quiet=True)
         _out("\n".join(lines) + "\n")
     if plans.failed:
         return EXIT_CONFLICT

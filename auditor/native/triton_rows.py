@@ -20,6 +20,7 @@ from auditor.data import data_root
 from auditor.gates.audit import for_all_targets
 from auditor.native.model import Cell, Row, Step
 from auditor.native.triton_build import (
+    LANGUAGES,
     Launch,
     Outside,
     Source,
@@ -28,12 +29,11 @@ from auditor.native.triton_build import (
     shared_bytes,
 )
 from auditor.native.triton_list import Config, Kernel, TritonProgram
+from auditor.native.triton_safe import free_names
 from auditor.profile import Profile
 from auditor.program.values import External, Function, is_const
 
-#: Names that need no resolving inside a kernel.
-_PYTHON = frozenset({"range", "min", "max", "int", "float", "bool", "len", "True", "False", "None"})
-_LANGUAGE = "triton.language"
+_LANGUAGES = tuple(f"{name}." for name in LANGUAGES)
 
 
 class Signature(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -221,21 +221,18 @@ class _Maker:
         if function is None or module is None or depth > 6:
             raise Uncompiled("its source is not found")
         frame = self.program.module_frame(module)
-        language = ""
         names: dict[str, Any] = {}
-        for name in _free(function):
+        for name in free_names(function):
             scalar = self.program.name_value(name, frame).at(i)
-            if isinstance(scalar, External) and scalar.name == _LANGUAGE:
-                language = name
-            elif isinstance(scalar, External) and scalar.name.startswith(f"{_LANGUAGE}."):
-                names[name] = Outside(scalar.name.removeprefix(f"{_LANGUAGE}."))
+            if isinstance(scalar, External) and f"{scalar.name}.".startswith(_LANGUAGES):
+                names[name] = Outside(scalar.name)
             elif isinstance(scalar, Function) and self._known(scalar) is not None:
                 names[name] = self.source(self._known(scalar) or kernel, i, depth + 1)
             elif is_const(scalar) and isinstance(scalar, (bool, int, float, str, type(None))):
                 names[name] = scalar
             else:
                 raise Uncompiled(f"not handed to the compiler: the name {name}")
-        return Source(function, kernel.path, names, language or "tl")
+        return Source(function, kernel.path, names)
 
     def _known(self, function: Any) -> Kernel | None:
         return self.kernels.get(function.fullname)
@@ -248,13 +245,3 @@ class _Maker:
             held = {n.lineno: n for n in nodes if isinstance(n, ast.FunctionDef)}
             self._trees[kernel.path] = held
         return held.get(kernel.line)
-
-
-def _free(function: ast.FunctionDef) -> list[str]:
-    """Names that a kernel uses and does not bind, without those of Python."""
-    body = [n for statement in function.body for n in ast.walk(statement)]
-    hidden = {id(n) for each in body if isinstance(each, ast.AnnAssign) for n in ast.walk(each.annotation)}
-    bound = {a.arg for a in function.args.args}
-    bound |= {n.id for n in body if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    used = {n.id for n in body if isinstance(n, ast.Name) and id(n) not in hidden}
-    return sorted(used - bound - _PYTHON)

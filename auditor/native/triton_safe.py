@@ -46,15 +46,21 @@ BUILTINS = frozenset({"range", "min", "max", "int", "float", "bool", "len"})
 ATTRIBUTES = frozenset(
     "to shape dtype element_ty T type value sum max min reshape view trans permute broadcast_to expand_dims "
     "cast store load is_ptr primitive_bitwidth scalar abs exp log sqrt cdiv argmax argmin is_fp8 is_floating "
-    "is_int itemsize".split()
+    "is_int itemsize index slice layout rank numel".split()
 )
 
 
-def refusal(function: ast.FunctionDef, known: frozenset[str], language: str = "tl") -> str | None:
+#: What Triton's language is called where nothing else is said.
+_LANGUAGE = frozenset({"tl"})
+
+
+def refusal(
+    function: ast.FunctionDef, known: frozenset[str], languages: frozenset[str] = _LANGUAGE
+) -> str | None:
     """Why a kernel is not handed on, or None if it may be.
 
     ``known`` are the names outside the function that stand for checked kernels, constants and functions of
-    Triton; ``language`` is the name of ``triton.language``, whose attributes the caller resolves and checks.
+    Triton; ``languages`` name modules of Triton's language, whose attributes the caller resolves and checks.
     """
     arguments = function.args
     if arguments.vararg or arguments.kwarg or arguments.posonlyargs or arguments.kwonlyargs:
@@ -65,7 +71,7 @@ def refusal(function: ast.FunctionDef, known: frozenset[str], language: str = "t
     local = {a.arg for a in arguments.args}
     body = [node for statement in function.body for node in ast.walk(statement)]
     local |= {n.id for n in body if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    if (local | {function.name}) & (BUILTINS | {language}):
+    if (local | {function.name}) & (BUILTINS | languages):
         return "gives a name of Triton another meaning"
     annotations = {
         id(n) for each in body if isinstance(each, ast.AnnAssign) for n in ast.walk(each.annotation)
@@ -76,7 +82,7 @@ def refusal(function: ast.FunctionDef, known: frozenset[str], language: str = "t
         line = getattr(node, "lineno", function.lineno)
         if not isinstance(node, _NODES):
             return f"line {line}: {type(node).__name__}"
-        if isinstance(node, ast.Name) and node.id not in local | known | BUILTINS | {language}:
+        if isinstance(node, ast.Name) and node.id not in local | known | BUILTINS | languages:
             return f"line {line}: the name {node.id}"
         if isinstance(node, ast.Attribute):
             if node.attr.startswith("_"):
@@ -84,7 +90,7 @@ def refusal(function: ast.FunctionDef, known: frozenset[str], language: str = "t
             root = node.value
             while isinstance(root, ast.Attribute):
                 root = root.value
-            if isinstance(root, ast.Name) and root.id == language:
+            if isinstance(root, ast.Name) and root.id in languages:
                 continue
             if node.attr not in ATTRIBUTES:
                 return f"line {line}: the attribute {node.attr}"
@@ -99,8 +105,9 @@ def refusal(function: ast.FunctionDef, known: frozenset[str], language: str = "t
     return None
 
 
-def chains(function: ast.FunctionDef, language: str = "tl") -> set[str]:
-    """The dotted names below Triton's language that a kernel uses: ``math.exp2``, ``dot``."""
+def chains(function: ast.FunctionDef, languages: frozenset[str] = _LANGUAGE) -> set[tuple[str, str]]:
+    """The dotted names below Triton's language that a kernel uses, each behind the name of its module:
+    ``("tl", "math.exp2")``, ``("tl", "dot")``."""
     out = set()
     inner: set[int] = set()
     for node in ast.walk(function):
@@ -111,6 +118,16 @@ def chains(function: ast.FunctionDef, language: str = "tl") -> set[str]:
                 parts.append(at.attr)
                 inner.add(id(at))
                 at = at.value
-            if isinstance(at, ast.Name) and at.id == language:
-                out.add(".".join(reversed(parts)))
+            if isinstance(at, ast.Name) and at.id in languages:
+                out.add((at.id, ".".join(reversed(parts))))
     return out
+
+
+def free_names(function: ast.FunctionDef) -> list[str]:
+    """Names that a kernel uses and does not bind, without those of Python."""
+    body = [n for statement in function.body for n in ast.walk(statement)]
+    hidden = {id(n) for each in body if isinstance(each, ast.AnnAssign) for n in ast.walk(each.annotation)}
+    bound = {a.arg for a in function.args.args}
+    bound |= {n.id for n in body if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    used = {n.id for n in body if isinstance(n, ast.Name) and id(n) not in hidden}
+    return sorted(used - bound - BUILTINS - {"True", "False", "None"})

@@ -325,7 +325,8 @@ def _kernels(files: dict[str, bytes | None]) -> Check:
     said = [f"{_files(len(triton))} with Triton kernels"] * bool(triton) + [
         f"{len(native)} of native code"
     ] * bool(native)
-    return Check("kernels", "not run", f"{' and '.join(said)}: not compiled, no numerics")
+    how = "`--kernels` compiles those that are declared" if triton else "not compiled"
+    return Check("kernels", "not run", f"{' and '.join(said)}: {how}; no numerics")
 
 
 def _shims(plan: Plan, before: dict[str, bytes]) -> list[str]:

@@ -38,17 +38,9 @@ class Answer:
 
 def find_cuobjdump() -> str:
     """The tool on PATH, of the CUDA toolkit, or of a Python package. ``UserError`` N021 if there is none."""
-    found = shutil.which("cuobjdump")
+    found = shutil.which("cuobjdump") or first_program([*of_toolkit("cuobjdump"), *of_packages("cuobjdump")])
     if found:
         return found
-    homes = [os.environ.get(name, "") for name in ("CUDA_HOME", "CUDA_PATH")]
-    places = [os.path.join(home, "bin", "cuobjdump") for home in homes if home]
-    for entry in sys.path:  # packages of NVIDIA put it there, and so does Triton
-        places += sorted(glob.glob(os.path.join(glob.escape(entry), "nvidia", "*", "bin", "cuobjdump")))
-        places.append(os.path.join(entry, "triton", "backends", "nvidia", "bin", "cuobjdump"))
-    for place in places:
-        if os.path.isfile(place) and os.access(place, os.X_OK):
-            return place
     raise UserError(
         "N021",
         "no cuobjdump on PATH, in CUDA_HOME or in this Python",
@@ -57,6 +49,30 @@ def find_cuobjdump() -> str:
             "leave --cuobjdump out: nothing needs it",
         ],
     )
+
+
+def of_toolkit(name: str) -> list[str]:
+    """Where a program of the CUDA toolkit may lie, besides PATH."""
+    homes = [os.environ.get(variable, "") for variable in ("CUDA_HOME", "CUDA_PATH")]
+    return [os.path.join(home, "bin", name) for home in homes if home]
+
+
+def of_packages(name: str) -> list[str]:
+    """Where packages of NVIDIA put a program, below each entry of this Python's path."""
+    places = []
+    for entry in sys.path:
+        places += sorted(glob.glob(os.path.join(glob.escape(entry), "nvidia", "*", "bin", name)))
+    return places
+
+
+def of_triton(name: str) -> list[str]:
+    """Where Triton puts a program. Its readers are older than its assembler: they misread newer objects."""
+    return [os.path.join(entry, "triton", "backends", "nvidia", "bin", name) for entry in sys.path]
+
+
+def first_program(places: list[str]) -> str | None:
+    """The first of these that is a program."""
+    return next((p for p in places if os.path.isfile(p) and os.access(p, os.X_OK)), None)
 
 
 def ask_cuobjdump(tool: str, tree: BigFiles, path: str, *, limit_s: float = LIMIT_S) -> Answer:
@@ -69,12 +85,14 @@ def ask_cuobjdump(tool: str, tree: BigFiles, path: str, *, limit_s: float = LIMI
                 with open(place, "wb") as file:
                     for chunk in tree.chunks(path):
                         file.write(chunk)
-            return _run([tool, "--list-elf", "--list-ptx", place], Path(folder), limit_s)
+            return run_tool([tool, "--list-elf", "--list-ptx", place], Path(folder), limit_s)
     except OSError as error:
         raise unreadable(path, error) from None
 
 
-def _run(command: list[str], folder: Path, limit_s: float) -> Answer:
+def run_tool(command: list[str], folder: Path, limit_s: float) -> Answer:
+    """Runs a program of NVIDIA's in ``folder`` with its arguments alone: no input, nothing of the caller's
+    environment but PATH."""
     out, err = folder / "out", folder / "err"
     late = False
     with open(out, "wb") as output, open(err, "wb") as errors:

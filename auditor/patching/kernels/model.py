@@ -51,7 +51,7 @@ class Kernel(Strict, frozen=True, kw_only=True):
     configs: Identifier | Annotated[tuple[dict[Identifier, Value], ...], msgspec.Meta(max_length=256)] = ()
     tensor_cores: Literal["required", "none"]
     blocks_per_sm: Annotated[int, msgspec.Meta(ge=1, le=32)] = 1  # at least so many
-    launch: LaunchShape | None = None
+    launch: LaunchShape
     threads: Formula = 0  # CUDA only: threads of a block
     shared: Formula = 0  # CUDA only: bytes of dynamic shared memory of a block
     numerics: str = ""  # the test that compares it with a reference, as given to pytest
