@@ -13,7 +13,7 @@ from auditor.data import data_root
 from auditor.native.triton_build import compiler_version
 from auditor.patching.kernels.pin import TRITON
 from auditor.patching.kernels.report import GateReport, gate_schema, report_json
-from tests.kernels.gateset import GLUON, PRODUCT, SHARED, SPILLING, gate, rows
+from tests.kernels.gateset import GLUON, KERNELS, PRODUCT, SHARED, SPILLING, gate, patchset, rows
 
 pytestmark = [
     pytest.mark.skipif(
@@ -105,3 +105,34 @@ def test_nothing_of_the_file_is_run(tmp_path: Path) -> None:
     kernel = {**SHARED, "function": "copy", "language": "triton", "signature": {"a": "*i32"}}
     found = gate(tmp_path, {**kernel, "constexprs": {"N": 32}, "configs": []}, text=text)
     assert found.ok and not mark.exists()
+
+
+def test_the_command_says_it_and_its_exit_code(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from auditor.cli.main import patches
+
+    def run(*words: str) -> tuple[int, str]:
+        monkeypatch.setattr("sys.argv", ["patches", "verify", *words])
+        code = patches()
+        return code, capsys.readouterr().out
+
+    text = KERNELS[: KERNELS.index("@gluon.jit\ndef gluon_product")]
+    good = {**SHARED, "configs": [{"ROWS": 99, "num_warps": 4}], "numerics": "tests/kernels/test_x.py"}
+    small = {**PRODUCT, "configs": [{"BM": 64, "BN": 64, "BK": 64, "num_warps": 4, "num_stages": 3}]}
+    place = str(patchset(tmp_path, good, small, text=text))
+    code, shown = run(place, "--kernels")
+    assert code == 0, shown
+    assert "ROWS 99, num_warps 4                            101,376    40" in shown
+    assert "✓ 2 kernels, 2 of 2 compilations hold on sm_120 (triton 3.6.0)" in shown
+    assert shown.endswith("note: numerics: not run here; python -m pytest tests/kernels/test_x.py\n")
+    over = {**good, "configs": [{"ROWS": 100, "num_warps": 4}]}
+    place = str(patchset(tmp_path, over, small, text=text))
+    code, shown = run(place, "--kernels", "--quiet")
+    assert code == 1
+    assert "BM 64" not in shown and "1,024 more than the 101,376 of a block" in shown
+    code, shown = run(place, "--kernels", "--format", "json")
+    assert code == 1
+    found = json.loads(shown)
+    assert [row["ok"] for row in found["rows"]] == [False, True]
+    assert found["failures"] == ["files/ops.py in_shared: none of its 1 configuration is good on sm_120"]
