@@ -57,6 +57,10 @@ def audit_check(plan: Plan) -> Check:
             faults, count = failures(expectation, after, before)
             bad += [f"{entry.name}: {fault}" for fault in faults]
             held += count
+    from auditor.patching.registration import registration_faults  # not needed where nothing is registered
+
+    faults, kernels = registration_faults(plan, after)
+    bad += faults
     allowed = {t for e in plan.entries for t in _named(e.patch.header.targets)}
     everyone = any(not e.patch.header.targets for e in plan.entries if e.outcome.files)
     others = [t for t in load_targets() if t not in allowed and not everyone]
@@ -65,6 +69,8 @@ def audit_check(plan: Plan) -> Check:
     if bad:
         return Check("audit", "failed", "the audit of the result says otherwise", tuple(bad))
     said = f"{held} expectations hold"
+    if kernels:
+        said += f"; {kernels} kernel{'s are' if kernels > 1 else ' is'} registered once, built and reached"
     if others:
         said += f"; nothing changed on {', '.join(others)}"
     return Check("audit", "ok", said)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from auditor.patching.delta import ranges_of
-from auditor.patching.plan import Plan
+from auditor.patching.plan import Plan, Planned
 from auditor.patching.symbols import (
     Import,
     Module,
@@ -86,7 +86,7 @@ def verify_plan(plan: Plan, *, audit: bool = True) -> Checks:
     patch states what must be true afterwards."""
     static = _kept(plan)
     checks = list(static.checks[:-1])
-    stated = any(entry.patch.header.verify for entry in plan.entries)
+    stated = any(entry.patch.header.verify or _registers(entry) for entry in plan.entries)
     notes = list(static.notes)
     if not plan.profile.audited:
         name = plan.profile.name
@@ -105,6 +105,12 @@ def verify_plan(plan: Plan, *, audit: bool = True) -> Checks:
         checks.append(Check("audit", "not run", f"postconditions per target: {why}"))
     checks.append(static.checks[-1])
     return Checks(tuple(checks), tuple(notes))
+
+
+def _registers(entry: Planned) -> bool:
+    """Whether a patch brings a kernel, for which something has to be true without being said."""
+    edits = entry.patch.file.edits if entry.patch.file is not None else ()
+    return any("register-kernel" in edit.kinds() for edit in edits)
 
 
 def _kept(plan: Plan) -> Checks:
