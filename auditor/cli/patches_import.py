@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +14,7 @@ from auditor.cli.request import DEFAULT_PROJECT
 from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
-    from auditor.patching.incoming import Imported
+    from auditor.patching.incoming import Imported, Incoming
     from auditor.profile import Profile
 
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Say what would be taken; write nothing.")
 @click.option("--format", "form", type=click.Choice(("terminal", "json")), default="terminal")
 @click.option("--project", default=DEFAULT_PROJECT, hidden=True)
+@click.option("--upstream", metavar="NAME", help="With --append: which upstream they change.")
 @FOLDER
 @base_options("--base")
 def import_(
@@ -62,6 +64,7 @@ def import_(
     dry_run: bool,
     form: str,
     project: str,
+    upstream: str | None,
     folder: str | None,
     base: str | None,
     clone: str | None,
@@ -85,13 +88,15 @@ def import_(
         target = find_patchset(chosen, Path(folder) if folder else None)
     else:
         target = Path(folder or "patchsets") / chosen
-    profile = profile_of(project)
+    profile = _profile(target, upstream, append) if upstream is not None else profile_of(project)
     options = Options(strip, exclude, allow, layout_of(profile))
     if find_base:
         base = _found_base(inputs, base, clone, profile)
     tree = base_tree(base, clone, profile) if base is not None else None
     taken = read_inputs(inputs, tree, options)
     label = tree.info().label if tree else ""
+    if upstream is not None:
+        taken.patches = [_marked(each, upstream) for each in taken.patches]
     if not dry_run:
         names = write_imported(
             target,
@@ -120,6 +125,27 @@ def import_(
             )
         click.echo(f"next: say why each is carried, then patches lint {chosen}{option}", err=True)
     return EXIT_OK if taken.complete else EXIT_FINDINGS
+
+
+def _profile(target: Path, upstream: str, append: bool) -> Profile:
+    """The profile of a row of a patchset that is there. ``UserError`` U005 where none can be meant."""
+    from auditor.cli.patches_target import profile_of
+    from auditor.patching.patchset import load_outline
+    from auditor.patching.upstreams import upstream_profile
+
+    if not append:
+        raise UserError(
+            "U005",
+            "--upstream names a row of a patchset that is there",
+            hints=[f"--append --upstream {upstream}        # after `patches new {target.name}` and the row"],
+        )
+    return upstream_profile(load_outline(target), upstream, profile_of)
+
+
+def _marked(patch: Incoming, upstream: str) -> Incoming:
+    """The patch with the upstream it changes in its head."""
+    kept = [(name, value) for name, value in patch.changes.headers if name.lower() != "x-project"]
+    return replace(patch, changes=replace(patch.changes, headers=(*kept, ("X-Project", upstream))))
 
 
 def _found_base(inputs: tuple[Path, ...], tip: str | None, clone: str | None, profile: Profile) -> str:

@@ -321,6 +321,39 @@ def test_the_pages_that_only_tell(place: Path, cli: Cli) -> None:
     assert why.code == 0, why.err
 
 
+def test_an_environment_is_searched_by_the_distributions(place: Path, cli: Cli) -> None:
+    patchset(place, BOTH)
+    root = site(place / "env/lib/python3.11/site-packages")
+    put(root, {"flashinfer_python-0.7.0.dist-info/top_level.txt": "flashinfer\n"})
+    before = snapshot(root)
+    done = cli("apply", "mine", "--installed", "env", "--no-audit")
+    assert done.code == 0, done.err
+    assert "written to 2 targets in one transaction" in done.out
+    assert (root / "flashinfer/gate.py").read_text().startswith("limit = 120\n")
+    assert cli("status", "mine", "--installed", "env").out.count(" applied") == 3
+    assert cli("doctor", "--installed", "env").code == 0
+    back = cli("revert", "mine", "--installed", "env")
+    assert back.code == 0 and snapshot(root) == before
+    (root / "flashinfer_python-0.7.0.dist-info").rename(root / "other-0.7.0.dist-info")
+    gone = cli("apply", "mine", "--installed", "env", "--no-audit")
+    assert gone.code == 2 and "error[P049]" in gone.err and "--to flashinfer=PATH" in gone.err
+    assert (root / "sglang/srt/a.py").read_text() == ENGINE["sglang/srt/a.py"]
+
+
+def test_a_diff_is_taken_in_for_one_of_the_upstreams(place: Path, cli: Cli) -> None:
+    folder = patchset(place, {"arg": BOTH["arg"]})
+    (place / "fix.diff").write_text(
+        change("flashinfer/gate.py", KERNELS["flashinfer/gate.py"], "limit = 90", "limit = 1")
+    )
+    lost = cli("import", "fix.diff", "--into", "mine", "--append", "--upstream", "torch")
+    assert lost.code == 2 and "has no upstream 'torch'" in lost.err
+    done = cli("import", "fix.diff", "--into", "mine", "--append", "--upstream", "flashinfer")
+    assert done.code == 0, done.err
+    assert b"X-Project: flashinfer" in next(folder.glob("patches/fix*")).read_bytes()
+    site(place / "site")
+    assert "written to 2 targets" in cli("apply", "mine", "--to", "site", "--no-audit").out
+
+
 def test_what_nobody_can_check_is_said(place: Path, cli: Cli) -> None:
     stated = kernels("limit = 90", "limit = 120", "X-Verify: predicate flashinfer.gate.x sm_120=true\n")
     patchset(place, {"gate": stated})
@@ -361,7 +394,7 @@ def killed_at(work: Callable[[], int], at: int) -> bool:
     if child == 0:
         seen = 0
         try:
-            os.fsync = lambda handle: None  # matters for power, not for kill, and costs
+            os.fsync = lambda fd: None  # matters for power, not for kill, and costs
             for name in ("rename", "replace", "unlink", "mkdir", "rmdir", "fchmod"):
                 real = getattr(os, name)
 

@@ -64,7 +64,11 @@ def nothing_recorded(
 ) -> Target:
     """The target of an upstream on which nothing is recorded; only its folder is known without a profile."""
     if name in profile_names():
-        return open_target(where, None if installed is None else installed or True, load(name))
+        try:
+            return open_target(where, None if installed is None else installed or True, load(name))
+        except UserError as error:
+            if error.code != "T004" or installed is not None:
+                raise  # another upstream may lie there, on which nothing is recorded
     profile = profile_from(name, Facts(name, (name,)))
     root = Path(os.path.abspath(where if where is not None else "."))
     if not root.is_dir():

@@ -213,12 +213,7 @@ def _installed(where: str | None, profile: Profile) -> Target:
     sites = [Path(p) for p in sys.path if p and os.path.isdir(p)] if where is None else _sites(where)
     sites = list(dict.fromkeys(sites))
     _refuse_two_copies(sites, profile)
-    tree = open_tree(
-        TreeSpec(installed=True if where is None else where),
-        distribution=profile.distributions[0],
-        default_url=None,
-        marker=markers_of(profile),
-    )
+    tree = _installed_tree(where, profile)
     root = getattr(tree, "root", None)
     assert isinstance(tree, FilesOnDisk) and isinstance(root, Path)
     repo = GitRepo.at(root)
@@ -227,6 +222,25 @@ def _installed(where: str | None, profile: Profile) -> Target:
         checkout = Checkout(repo)
         return Target(checkout.root, checkout.store, shown, profile, checkout, where or "")
     return Target(root, store_of(root, profile), shown, profile, installed=where or "")
+
+
+def _installed_tree(where: str | None, profile: Profile) -> SourceTree:
+    """The installed copy under the first of its distributions that is there. ``UserError`` T011: none is."""
+    first: UserError | None = None
+    for name in profile.distributions:
+        try:
+            return open_tree(
+                TreeSpec(installed=True if where is None else where),
+                distribution=name,
+                default_url=None,
+                marker=markers_of(profile),
+            )
+        except UserError as error:
+            if error.code != "T011":
+                raise
+            first = first or error
+    assert first is not None
+    raise first
 
 
 def _sites(where: str) -> list[Path]:
