@@ -12,12 +12,12 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 SMOKE = build/smoke
 
-.PHONY: help audit wheels sarif test lint types contract smoke check bench format clean
+.PHONY: help audit wheels sarif test lint types contract smoke check kernels bench format clean
 
 help:
 	@sed -n '1,4p' Makefile
 	@echo "#   make check    what CI runs: test lint types contract smoke"
-	@echo "#   also: bench, format, clean; PYTHON=python3.12 picks the interpreter"
+	@echo "#   also: kernels (compile what patchsets/sm120 declares), bench, format, clean; PYTHON=python3.12 picks the interpreter"
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python >= 3.10 is needed: make PYTHON=...")'
@@ -85,6 +85,11 @@ smoke: $(VENV)/.dev
 	@echo "smoke: ok"
 
 check: test lint types contract smoke
+
+# Every configuration of the kernels of a patchset, compiled for its targets; no GPU. `make test` does it too.
+SET = sm120
+kernels: $(VENV)/.dev
+	$(BIN)/patches verify $(SET) --kernels
 
 bench: $(VENV)/.dev
 	$(BIN)/python scripts/bench.py $(BENCH_ARGS)

@@ -265,7 +265,8 @@ def _below(module: ModuleType, part: str) -> Any:
 
 
 def _types(core: ModuleType) -> set[type]:
-    return {core.constexpr, core.tensor, core.range, core.static_range}  # type: ignore[attr-defined]
+    names = ("constexpr", "tensor", "range", "static_range", "pointer_type", "block_type")
+    return {getattr(core, name) for name in names}
 
 
 def _is_layout(found: type) -> bool:

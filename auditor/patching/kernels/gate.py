@@ -103,7 +103,7 @@ def _number(each: Declared, field: str, formula: str | int, config: Config) -> i
 def _launches(item: _Item) -> tuple[Launched, ...]:
     """The declared shapes that this configuration is launched for. UserError P090 for a wrong formula."""
     launch, config = item.declared.kernel.launch, item.config
-    known = {**config.constants, **config.values}
+    known = {**config.constants, **config.values, "SMS": item.target.sms}
     out = []
     for number, shape in enumerate(launch.shapes):
         if any(name in known and known[name] != size for name, size in shape.items()):
