@@ -400,12 +400,14 @@ def test_cache_info_and_clear(
 ) -> None:
     monkeypatch.setenv("CI", "true")
     assert run(groups.audit, "audit", ["cache", "info"]) == 0
-    assert capsys.readouterr().out.splitlines()[1:] == ["empty"]
+    assert capsys.readouterr().out.splitlines()[2:] == ["empty"]
     from auditor.trees.cache import store_bytes
 
     assert store_bytes("facts", "k", b"x" * 3000)
     assert run(groups.audit, "audit", ["cache", "info"]) == 0
-    assert capsys.readouterr().out.splitlines()[1].split()[:3] == ["facts", "1", "files"]
+    lines = capsys.readouterr().out.splitlines()
+    assert "at most 2.0 GiB of facts" in lines[1]
+    assert lines[2].split()[:3] == ["facts", "1", "files"]
     assert run(groups.audit, "audit", ["cache", "clear"]) == 0
     assert "cleared 2.9 KiB" in capsys.readouterr().out
     assert not (tmp_path / "cache" / "facts").exists()
