@@ -1,7 +1,7 @@
 """Which backend moves the KV cache between prefill and decode on a GPU of family 12.x without InfiniBand.
 
-Mooncake, the default, is made for RDMA. Workstations and GB10 boxes have none as a rule; NIXL moves the cache over
-what there is (UCX). Who wants Mooncake over TCP says so with `mooncake_tcp`.
+Mooncake, the default, is made for RDMA. Workstations and GB10 boxes have none as a rule; NIXL moves the cache
+over what there is (UCX). Who wants Mooncake over TCP says so with `mooncake_tcp`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
-from typing import Any, Optional
+from typing import Any
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ CHOSEN_BY = ("MC_FORCE_TCP", "MOONCAKE_PROTOCOL", "SGLANG_MOONCAKE_CUSTOM_MEM_PO
 NEEDS_MOONCAKE = ("enable_dsa_cache_layer_split", "enable_unified_memory")
 
 
-def transfer_backend_for(args: Any) -> Optional[str]:
+def transfer_backend_for(args: Any) -> str | None:
     """The backend to take instead of the default, or None where it stays as it is.
 
     Args:
@@ -34,7 +34,9 @@ def transfer_backend_for(args: Any) -> Optional[str]:
         return None
     if args.disaggregation_transfer_backend != "mooncake" or args.disaggregation_ib_device is not None:
         return None
-    if any(name in os.environ for name in CHOSEN_BY) or any(getattr(args, name, False) for name in NEEDS_MOONCAKE):
+    if any(name in os.environ for name in CHOSEN_BY):
+        return None
+    if any(getattr(args, name, False) for name in NEEDS_MOONCAKE):
         return None
     if str(getattr(args, "speculative_algorithm", "")).upper() == "DSPARK":
         return None
@@ -53,8 +55,8 @@ def transfer_backend_for(args: Any) -> Optional[str]:
         )
         return None
     raise ValueError(
-        "No InfiniBand device on this machine, and neither NIXL nor Mooncake can be imported, so nothing can move "
-        "the KV cache between prefill and decode. pip install nixl, then start again; or install "
+        "No InfiniBand device on this machine, and neither NIXL nor Mooncake can be imported: nothing can move "
+        "the KV cache between prefill and decode. pip install nixl and start again; or install "
         "mooncake-transfer-engine and pass --disaggregation-transfer-backend mooncake_tcp."
     )
 
