@@ -55,7 +55,7 @@ def transfer_backend_for(args: Any) -> str | None:
         )
         return None
     raise ValueError(
-        "No InfiniBand device on this machine, and neither NIXL nor Mooncake can be imported: nothing can move "
+        "No InfiniBand device on this machine, and neither NIXL nor Mooncake can be imported: nothing moves "
         "the KV cache between prefill and decode. pip install nixl and start again; or install "
         "mooncake-transfer-engine and pass --disaggregation-transfer-backend mooncake_tcp."
     )
