@@ -42,7 +42,7 @@ def doctor(
     from auditor.cli.output import write_bytes
     from auditor.cli.patches_page import envelope
     from auditor.cli.patches_upstreams import recorded_targets
-    from auditor.patching.write import operations
+    from auditor.patching.write import repair
 
     lines: list[str] = []
     rows: list[dict[str, Any]] = []
@@ -57,7 +57,7 @@ def doctor(
         for target in targets:
             _require_replaced(target)
         for target in targets:
-            operations.forget(target, wait)
+            repair.forget(target, wait)
         lines.append("the record is gone; the files are left as they are")
         write_bytes(("\n".join(lines) + "\n").encode(), None)
         return EXIT_OK
@@ -77,9 +77,9 @@ def doctor(
 
 def _repair(target: Target, wait: float) -> tuple[dict[str, Any], list[str]]:
     """Finish or put back what was stopped, and what to say about it."""
-    from auditor.patching.write import operations
+    from auditor.patching.write import repair
 
-    how, what = operations.repair(target, wait)
+    how, what = repair.repair(target, wait)
     if not how:
         return {}, []
     end = "finished: complete now" if how == "finished" else "put back: as before it"
@@ -88,11 +88,12 @@ def _repair(target: Target, wait: float) -> tuple[dict[str, Any], list[str]]:
 
 def _look(target: Target, many: bool) -> tuple[dict[str, Any], list[str], bool]:
     """Facts, lines, and whether something is not as recorded."""
-    from auditor.patching.write import operations
+    from auditor.patching.write import operations, repair
     from auditor.patching.write.disk import Root
     from auditor.patching.write.journal import left_behind
 
-    head = f"{target.profile.name}: " if many else ""
+    known = target.state is not None or target.named  # else nobody said whose tree it is
+    head = f"{target.profile.name if known else target.shown}: " if many else ""
     facts: dict[str, Any] = {"upstream": target.profile.name} if many else {}
     lines: list[str] = []
     with Root(target.root) as root:
@@ -100,7 +101,7 @@ def _look(target: Target, many: bool) -> tuple[dict[str, Any], list[str], bool]:
         files = operations.stands(target, root)
     if unfinished is not None:
         what = f"{unfinished.header.verb} {unfinished.header.what}"
-        whole = operations.would_finish(target, unfinished)
+        whole = repair.would_finish(target, unfinished)
         end = "it would be finished" if whole else "it would be put back"
         lines.append(f"{head}{what}: stopped in the middle; {end}")
         facts["unfinished"] = {"what": what, "whole": whole}

@@ -14,7 +14,7 @@ from auditor.errors import UserError
 from auditor.patching.write import reflocks
 from auditor.patching.write.checkout import Checkout
 from auditor.patching.write.journal import JOURNAL
-from auditor.patching.write.operations import repair
+from auditor.patching.write.repair import repair
 
 
 def old(path: Path) -> None:

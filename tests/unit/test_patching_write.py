@@ -10,7 +10,8 @@ import pytest
 
 from auditor.errors import UserError
 from auditor.patching.write import disk, journal
-from auditor.patching.write.operations import Step, at_work, repair, revert, write_steps
+from auditor.patching.write.operations import Step, at_work, revert, write_steps
+from auditor.patching.write.repair import repair
 from auditor.patching.write.target import Target, open_target
 from auditor.profile import load_profile
 
@@ -463,8 +464,8 @@ def test_a_checkout_in_the_middle_of_something_is_left_alone(
 
 
 def test_a_lock_of_ours_that_a_kill_left_is_removed_and_only_ours(tmp_path: Path) -> None:
-    from auditor.patching.write.operations import repair
     from auditor.patching.write.ownindex import own_index
+    from auditor.patching.write.repair import repair
 
     root = clone(tmp_path)
     store = root / ".git/patches-state"

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import msgspec
 
@@ -16,27 +15,18 @@ from auditor.patching.state import SCHEMA, Applied, State, encode, how_it_stands
 from auditor.patching.treeid import parse_listing, tree_id
 from auditor.patching.unapply import take_back
 from auditor.patching.upstreams import facts_of
-from auditor.patching.write.checkout import GIT_STORE, Checkout, Commit, IndexEntry
+from auditor.patching.write.checkout import Checkout, Commit, IndexEntry
 from auditor.patching.write.disk import Root, held, perm_after
 from auditor.patching.write.journal import (
-    COMPLETE,
-    JOURNAL,
-    Found,
     GitPart,
-    Group,
     Put,
     Share,
     left_behind,
-    recover,
 )
-from auditor.patching.write.ownindex import sweep
+from auditor.patching.write.repair import PATIENCE, drop_record, lock_of, locks
 from auditor.patching.write.target import Target
-from auditor.patching.write.together import Left, is_complete, places, recover_together, transact_together
-from auditor.trees.git import GitRepo
+from auditor.patching.write.together import transact_together
 from auditor.trees.names import blob_id, listing_id
-
-#: Seconds to wait for another run on the same target.
-PATIENCE = 10.0
 
 
 @dataclass(frozen=True)
@@ -76,7 +66,7 @@ def at_work(target: Target, patience: float = PATIENCE) -> Iterator[Root]:
 def all_at_work(targets: Sequence[Target], patience: float = PATIENCE) -> Iterator[list[Root]]:
     """Hold several targets, always in the same order, so that two runs cannot wait for each other."""
     with ExitStack() as stack:
-        for lock in _locks([_lock_of(target) for target in targets]):
+        for lock in locks([lock_of(target) for target in targets]):
             stack.enter_context(held(lock, patience))
         roots = [stack.enter_context(Root(target.root)) for target in targets]
         for target, root in zip(targets, roots, strict=True):
@@ -90,15 +80,6 @@ def all_at_work(targets: Sequence[Target], patience: float = PATIENCE) -> Iterat
                     exit_code=EXIT_CONFLICT,
                 )
         yield roots
-
-
-def _lock_of(target: Target) -> Path:
-    return target.checkout.repo.git_dir if target.checkout is not None else target.root
-
-
-def _locks(folders: Sequence[Path]) -> list[Path]:
-    """Each folder once: two upstreams may lie in one."""
-    return [Path(text) for text in sorted({os.path.realpath(folder) for folder in folders})]
 
 
 @dataclass(frozen=True)
@@ -241,103 +222,6 @@ def ready_revert(target: Target, root: Root, names: Sequence[tuple[str, str]]) -
     share = _share(target, root, before, after, "revert", undone.removed, state, new, part, result, drop)
     written = Written(result, tuple(ids), "", tuple(sorted(after)))
     return Ready(target, share, written, tuple(undone.removed))
-
-
-def repair(target: Target, patience: float = PATIENCE) -> tuple[str, str]:
-    """Finish or put back an unfinished run: (``finished``, ``put back`` or ``""``, what it was).
-
-    One that changed several targets is finished or put back on all of them.
-    """
-    group: Group | None = None
-    with held(_lock_of(target), patience), Root(target.root) as root:
-        found = left_behind(root, target.store)
-        if found is None:
-            _sweep(target)
-            return "", ""
-        group = found.header.group
-        if group is None:
-            how = recover(root, target.store, found, target.checkout)
-            _sweep(target)
-            return how, f"{found.header.verb} {found.header.what}"
-    return _repair_group(target, group, patience)
-
-
-def _repair_group(target: Target, group: Group, patience: float) -> tuple[str, str]:
-    """The same for a change of several targets; nobody may have repaired it since it was seen."""
-    all_places = places(group, target.root)
-    with ExitStack() as stack:
-        locks = [p.store.parent if p.store.name == GIT_STORE else p.root for p in all_places]
-        for lock in _locks(locks):
-            stack.enter_context(held(lock, patience))
-        left: list[Left] = []
-        for place in all_places:
-            root = stack.enter_context(Root(place.root))
-            found = left_behind(root, place.store)
-            if found is not None and found.header.group is not None:
-                if found.header.group.token == group.token:
-                    left.append(Left(place, root, found, _git_of(place.root, found)))
-        if not left:
-            return "", ""
-        what = "; ".join(dict.fromkeys(f"{each.found.header.verb} {each.found.header.what}" for each in left))
-        how = recover_together(group, all_places, left)
-        for place in all_places:
-            _sweep_store(place.store, place.store.parent if place.store.name == GIT_STORE else None)
-    return how, f"{what} ({', '.join(place.name for place in all_places)})"
-
-
-def would_finish(target: Target, found: Found) -> bool:
-    """Whether `repair` would finish an unfinished run, and not put it back."""
-    group = found.header.group
-    return found.whole if group is None else is_complete(group, places(group, target.root))
-
-
-def _git_of(root: Path, found: Found) -> Checkout | None:
-    if found.header.git is None:
-        return None
-    repo = GitRepo.at(root)
-    if repo is None or repo.work_tree is None:
-        raise UserError(
-            "P048",
-            "an unfinished run changed a checkout, which is none any more",
-            place=str(root),
-            hints=["restore it, then: patches doctor --to PATH"],
-            exit_code=EXIT_CONFLICT,
-        )
-    return Checkout(repo)
-
-
-def _sweep(target: Target) -> None:
-    """Remove what a run that was killed before its journal was whole left in the store."""
-    _sweep_store(target.store, target.checkout.repo.git_dir if target.checkout is not None else None)
-
-
-def _sweep_store(store: Path, git_dir: Path | None) -> None:
-    if git_dir is not None:
-        sweep(git_dir, store)
-    names = ["journal.tmp", "state.json.tmp", f"{COMPLETE}.tmp"]
-    if not (store / JOURNAL).exists():
-        names.append(COMPLETE)  # the last thing that a change of several targets removes
-    try:
-        for name in names:
-            if (store / name).exists():
-                (store / name).unlink()
-        store.rmdir()
-    except OSError:
-        pass  # not empty, not there, or a disk that cannot be written: nothing depends on it
-
-
-def forget(target: Target, patience: float = PATIENCE) -> None:
-    """Drop the record of a target whose files were replaced since."""
-    with held(_lock_of(target), patience):
-        drop_record(target)
-
-
-def drop_record(target: Target) -> None:
-    """The same for a caller that holds the target."""
-    (target.store / "state.json").unlink(missing_ok=True)
-    _sweep(target)
-    target.__dict__.pop("state", None)
-    target.__dict__.pop("tree", None)
 
 
 def require_as_recorded(target: Target, root: Root) -> None:
