@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -194,8 +195,6 @@ def test_port_says_what_is_not_there_and_what_is_in_the_way(
 def test_a_disk_that_refuses_is_told_with_the_file_it_is_about(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import os
-
     from test_patching_write import folder, opened, snapshot, steps, write
 
     from auditor.patching.write import disk
@@ -215,3 +214,57 @@ def test_a_disk_that_refuses_is_told_with_the_file_it_is_about(
     assert (caught.value.code, caught.value.place) == ("P043", "sglang/srt/server_args.py")
     monkeypatch.undo()
     assert snapshot(root) == before
+
+
+def test_nothing_that_a_repository_names_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from test_patching_plan import patchset
+    from test_patching_write import clone, git
+
+    from auditor.cli.clickrun import run
+    from auditor.cli.groups import patches
+
+    monkeypatch.setenv("SGLANG_AUDITOR_CACHE_DIR", str(tmp_path / "cache"))
+    root = clone(tmp_path)
+    (root / ".gitattributes").write_text("* filter=bad diff=bad merge=bad\n")
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "attributes")
+    canary, trap = tmp_path / "ran", tmp_path / "trap.sh"
+    trap.write_text(f"#!/bin/sh\necho ran >> {canary}\ncat\n")
+    trap.chmod(0o755)
+    keys = """core.fsmonitor core.pager core.editor core.sshCommand core.askPass core.gitProxy
+        core.alternateRefsCommand diff.external diff.bad.command diff.bad.textconv merge.bad.driver
+        filter.bad.clean filter.bad.smudge filter.bad.process gpg.program credential.helper sequence.editor
+        uploadpack.packObjectsHook pager.log pager.cat-file interactive.diffFilter""".split()
+    included = root / ".git/more"
+    for key in keys:
+        git(root, "config", "--file", str(included), key, f"!{trap}" if "helper" in key else str(trap))
+    for key, value in {
+        "filter.bad.required": "true", "commit.gpgsign": "true", "trace2.eventTarget": str(canary),
+        "core.hooksPath": str(tmp_path / "hooks"), "submodule.recurse": "true",
+    }.items():  # fmt: skip
+        git(root, "config", "--file", str(included), key, value)
+    git(root, "config", "include.path", "more")
+    (tmp_path / "hooks").mkdir()
+    for hook in ("post-index-change", "reference-transaction", "post-checkout", "pre-commit", "post-commit"):
+        (tmp_path / "hooks" / hook).symlink_to(trap)
+    subprocess.run(["git", "status"], cwd=root, capture_output=True)
+    assert canary.exists(), "the traps are none"
+    canary.unlink()
+    path = "python/sglang/srt/a.py"
+    change = file_change(path, b"one\ntwo\nthree\n", b"one\n2\nthree\n", mode="100644")
+    assert change is not None
+    mine = str(patchset(tmp_path, {"one": write_diff([change])}).folder)
+    onto = ("--onto", "main", "--clone", str(root))
+    for words in (
+        ("status", mine, *onto), ("lock", mine, *onto, "--no-audit"), ("verify", mine, *onto, "--no-audit"),
+        ("explain", mine, "one", *onto), ("export", mine, "--squash", *onto),
+        ("apply", mine, "--to", str(root), "--no-audit"), ("status", mine, "--to", str(root)),
+        ("doctor", "--to", str(root)), ("revert", mine, "--to", str(root)),
+        ("apply", mine, "--to", str(root), "--branch", "mine", "--no-audit"),
+        ("revert", mine, "--to", str(root)),
+    ):  # fmt: skip
+        os.utime(root / path, (1, 1))  # git looks at it again
+        assert run(patches, "patches", list(words)) == 0, (words, capsys.readouterr().err)
+        assert not canary.exists(), words

@@ -1,0 +1,6 @@
+def rows(n):
+    return n * 2
+
+
+def limit():
+    return 8
