@@ -17,6 +17,7 @@ _WORD = re.compile(r"\b(wgmma|tcgen05)\.[a-z]")
 _WARP_GROUP = frozenset({"HGMMA", "QGMMA", "IGMMA", "BGMMA"})
 #: Instructions of the tensor cores that a warp gives by itself.
 TENSOR = ("HMMA", "QMMA", "OMMA", "IMMA", "DMMA")
+_FIFTH = re.compile(r"UTC[A-Z]*MMA")
 
 
 class Unreadable(Exception):
@@ -59,7 +60,7 @@ def resources(report: str, kernel: str = "") -> Resources:
 class Instructions:
     """How often a kernel's machine code holds what matters here."""
 
-    tensor: dict[str, int]  # HMMA, QMMA, … -> count, without those that are not there
+    tensor: dict[str, int]  # HMMA, QMMA, … -> count, without those that are not there; foreign ones too
     local_loads: int  # LDL: from memory that belongs to one thread
     local_stores: int  # STL
     foreign: tuple[str, ...]  # instructions that only other cards have
@@ -79,12 +80,17 @@ def instructions(code: str, ptx: str = "", kernel: str = "") -> Instructions:
     foreign = {name for name in counts if name in _WARP_GROUP or name.startswith("UTC")}
     foreign |= set(_WORD.findall(_COMMENT.sub("", ptx)))
     return Instructions(
-        {name: counts[name] for name in TENSOR if counts[name]},
+        {name: counts[name] for name in sorted(counts) if name in TENSOR or _is_other(name)},
         counts["LDL"],
         counts["STL"],
         tuple(sorted(foreign)),
         sum(counts.values()),
     )
+
+
+def _is_other(name: str) -> bool:
+    """Whether it multiplies on the tensor cores of the cards that have more than a warp's own."""
+    return name in _WARP_GROUP or _FIFTH.fullmatch(name) is not None
 
 
 def _wanted(section: str, kernel: str) -> bool:

@@ -10,7 +10,7 @@ import fnmatch
 import hashlib
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
@@ -18,6 +18,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from auditor.arch.targets import load_targets
 from auditor.errors import UserError
 from auditor.patching.header import Expectation, Header, split_status, status_of_dep3
+from auditor.patching.kernels.launches import wrong_declarations
 from auditor.patching.model import ChangeSet
 from auditor.patching.patchset import Patch, Patchset, check_name, load_outline, load_patch
 from auditor.patching.upstreams import check_row
@@ -66,6 +67,7 @@ def lint_patchset(folder: Path) -> list[Problem]:
             out += _edits(outline, patch)
         if patch.file is not None and patch.file.examples:
             out += _examples(outline, patch)
+    out += map(_problem, wrong_declarations(replace(outline, patches=tuple(patches))))
     out += _order(outline, patches)
     out += _duplicates(patches)
     return sorted(out, key=lambda item: (_sort_key(item.place), item.code, item.message))

@@ -118,7 +118,12 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], environment: dict[str, 
     with suppress(EOFError, OSError, KeyboardInterrupt):
         pipe.send("ready")
         while True:
-            pipe.send(work(pipe.recv()))
+            job = pipe.recv()
+            try:
+                answer = work(job)
+            except (Exception, MemoryError) as error:  # noqa: BLE001 - of a compiler: it costs the job alone
+                answer = Lost(f"{type(error).__name__}: {error}"[:200])
+            pipe.send(answer)
 
 
 def _answer(worker: _Worker) -> Any:

@@ -14,6 +14,7 @@ from auditor.native.machine_code import Unreadable, instructions, resources, thr
 from auditor.patching.kernels import pin
 from auditor.patching.kernels.declared import declared_kernels, undeclared
 from auditor.patching.kernels.formula import Wrong, names_of, value_of
+from auditor.patching.lint import lint_patchset
 from auditor.patching.patchset import load_patchset
 from auditor.trees.workers import Lost, run_all
 from tests.kernels.gateset import KERNELS, PRODUCT, SHARED, SPILLING, patchset
@@ -50,6 +51,8 @@ def test_a_declaration_that_its_file_does_not_hold(tmp_path: Path, change: dict[
     assert error.code == "P090"
     assert fact in error.fact
     assert "mine/patches/ops.yaml:" in (error.place or "")
+    found = [problem for problem in lint_patchset(tmp_path / "mine") if problem.code == "P090"]
+    assert [problem.message for problem in found] == [error.fact]  # without a compiler
 
 
 def test_a_missing_file_and_missing_targets(tmp_path: Path) -> None:
@@ -201,7 +204,7 @@ def test_reports_and_listings_are_read() -> None:
         with pytest.raises(Unreadable):
             resources(text, kernel)
     first, second = instructions(CODE, kernel="k1"), instructions(CODE, kernel="k2")
-    assert (first.local_loads, first.local_stores, first.tensor) == (1, 1, {"QMMA": 1})
+    assert (first.local_loads, first.local_stores, first.tensor) == (1, 1, {"HGMMA": 1, "QMMA": 1})
     assert first.foreign == ("HGMMA",) and second.foreign == ("UTCHMMA",)
     assert first.total == 5
     ptx = ".target sm_90a\n// wgmma.x in a comment\n.reqntid 32, 2\n  tcgen05.mma.cta_group::1 [d], a, b;"
@@ -222,6 +225,8 @@ def _odd(job: int) -> int:
     print("never shown")
     if job == 1:
         os.kill(os.getpid(), signal.SIGSEGV)
+    if job == 4:
+        raise OSError("the disk is full")
     if job == 2:
         time.sleep(60)
     return job * int(os.environ["GATE_TEST"])
@@ -230,12 +235,18 @@ def _odd(job: int) -> int:
 def test_work_that_dies_or_never_ends_costs_itself_alone(capfd: pytest.CaptureFixture[str]) -> None:
     told: list[int] = []
     answers = run_all(
-        _odd, [0, 1, 2, 3], environment={"GATE_TEST": "7", "HOME": None}, count=2, limit_s=2, done=told.append
+        _odd,
+        [0, 1, 2, 3, 4],
+        environment={"GATE_TEST": "7", "HOME": None},
+        count=2,
+        limit_s=2,
+        done=told.append,
     )
     assert answers[0] == 0 and answers[3] == 21
     assert answers[1] == Lost("the compiler's process ended by signal 11")
     assert answers[2] == Lost("not done after 2 seconds")
-    assert told == [1, 2, 3, 4] and capfd.readouterr().out == ""
+    assert answers[4] == Lost("OSError: the disk is full")
+    assert told == [1, 2, 3, 4, 5] and capfd.readouterr().out == ""
 
 
 def test_all_of_it_has_declarations_that_are_good(tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def declared_kernels(patchset: Patchset) -> tuple[Declared, ...]:
     out = []
     for patch in patchset.patches:
         for index, kernel in enumerate(patch.file.kernels if patch.file is not None else ()):
-            out.append(_declared(files, patch, index, kernel))
+            out.append(read_declaration(files, patch, index, kernel))
     if not out:
         raise UserError(
             "P090",
@@ -146,7 +146,9 @@ def _error(patch: Patch, index: int, fact: str, *path: str | int, hints: tuple[s
     return patch.document.error(fact, "kernels", index, *path, code="P090", hints=hints)
 
 
-def _declared(files: Files, patch: Patch, index: int, kernel: Kernel) -> Declared:
+def read_declaration(files: Files, patch: Patch, index: int, kernel: Kernel) -> Declared:
+    """One declaration with what its file says. UserError P090 or P024."""
+
     def wrong(fact: str, *path: str | int, hints: tuple[str, ...] = ()) -> UserError:
         return _error(patch, index, fact, *path, hints=hints)
 

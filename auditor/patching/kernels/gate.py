@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import msgspec
 
 from auditor import __version__
 from auditor.arch import Target, blocks_per_sm
+from auditor.errors import UserError
 from auditor.native.kernel_facts import Compiled, CudaJob, Job, TritonJob, compiled, kept
 from auditor.patching.kernels.declared import Config, Declared, declared_kernels, undeclared
 from auditor.patching.kernels.formula import Wrong, value_of
+from auditor.patching.kernels.launches import launches_of
 from auditor.patching.kernels.pin import the_version
 from auditor.patching.kernels.report import SCHEMA_VERSION, GateReport, GateRow, Launched
 from auditor.patching.patchset import Patchset
@@ -44,7 +47,9 @@ def run_gate(patchset: Patchset, progress: Callable[[int, int], None] = lambda d
     kernels = declared_kernels(patchset)
     version = the_version()
     items = _items(kernels, version)
-    launches = [_launches(item) for item in items]  # formulas are looked at before anything is compiled
+    launches = [
+        launches_of(item.declared, item.config, item.target) for item in items
+    ]  # formulas are looked at before anything is compiled
     found = _compile([item.job for item in items if item.job is not None], progress)
     rows = tuple(_row(item, found, launched) for item, launched in zip(items, launches))
     left = [item for item in items if item.job is None]
@@ -100,28 +105,6 @@ def _number(each: Declared, field: str, formula: str | int, config: Config) -> i
         raise each.error(str(error), field) from None
 
 
-def _launches(item: _Item) -> tuple[Launched, ...]:
-    """The declared shapes that this configuration is launched for. UserError P090 for a wrong formula."""
-    launch, config = item.declared.kernel.launch, item.config
-    known = {**config.constants, **config.values, "SMS": item.target.sms}
-    out = []
-    for number, shape in enumerate(launch.shapes):
-        if any(name in known and known[name] != size for name, size in shape.items()):
-            continue
-        names: dict[str, object] = {**known, **shape}
-        try:
-            for name, formula in launch.let.items():
-                names[name] = value_of(formula, names)
-            blocks = 1
-            for formula in launch.grid:
-                blocks *= value_of(formula, names)
-            tiles = value_of(launch.tiles, names)
-        except Wrong as error:
-            raise item.declared.error(str(error), "launch", "shapes", number) from None
-        out.append(Launched(shape, blocks, min(item.target.sms, tiles)))
-    return tuple(out)
-
-
 def _compile(jobs: list[Job], progress: Callable[[int, int], None]) -> dict[str, Compiled]:
     """Results by key; what is known already is not made again."""
     found: dict[str, Compiled] = {}
@@ -135,7 +118,7 @@ def _compile(jobs: list[Job], progress: Callable[[int, int], None]) -> dict[str,
             left[key] = job
     if not left:
         return found
-    with tempfile.TemporaryDirectory(prefix="auditor-") as folder:
+    with _private_folder() as folder:
         foreign = [name for name in os.environ if name.startswith(_PREFIXES)]
         environment: dict[str, str | None] = {name: None for name in foreign}
         environment |= {"TMPDIR": folder, "TRITON_CACHE_DIR": folder, "PYTHONDONTWRITEBYTECODE": "1"}
@@ -151,6 +134,18 @@ def _compile(jobs: list[Job], progress: Callable[[int, int], None]) -> dict[str,
     for key, answer in zip(left, answers):
         found[key] = Compiled(error=answer.why) if isinstance(answer, Lost) else answer
     return found
+
+
+@contextmanager
+def _private_folder() -> Iterator[str]:
+    """A folder for the compiler's own files. UserError P093 where the disk takes none."""
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="auditor-")
+    except OSError as error:
+        fact = f"no folder can be made for the compiler: {error.strerror or error}"
+        raise UserError("P093", fact, hints=["set TMPDIR to a folder that can be written"]) from None
+    with folder as place:
+        yield place
 
 
 def _row(item: _Item, found: dict[str, Compiled], launches: tuple[Launched, ...]) -> GateRow:
