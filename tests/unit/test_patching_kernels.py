@@ -144,6 +144,11 @@ def test_through_the_projects_own_function() -> None:
     ) in (outcome.files["example/model.py"] or b"").decode()
 
 
+def test_a_flag_that_is_on_by_itself() -> None:
+    outcome = made(KERNEL.replace("off: flags.off", "off: not flags.on"))
+    assert b"    if twelve() and flags.on:\n" in (outcome.files["example/model.py"] or b"")
+
+
 def test_into_a_module_that_is_there() -> None:
     text = KERNEL.replace("    file: {path: example/scale.py, from: scale.py}\n", "")
     outcome = made(text, {"example/scale.py": FILES["scale.py"].decode()})

@@ -77,7 +77,10 @@ def _divided(site: model.Dispatch) -> tuple[list[str], list[str]]:
 
 
 def condition(site: model.Dispatch) -> str:
-    """What decides at a call site: ``when and not off``."""
+    """What decides at a call site: ``when and not off``; an ``off`` that says ``not X`` is ``and X``."""
+    off = expression(site.off)
+    if isinstance(off, ast.UnaryOp) and isinstance(off.op, ast.Not):
+        return f"{_joined(site.when)} and {_joined(ast.unparse(off.operand))}"
     return f"{_joined(site.when)} and not {_joined(site.off)}"
 
 
