@@ -253,10 +253,16 @@ def _sites(body: model.RegisterKernel) -> Iterator[tuple[tuple[str | int, ...], 
         texts = (body.implementation, body.wrapper)
         names += [node.name for text in texts for node in _functions(text)]
         names += [text for text in texts if text.isidentifier()]
+        names += [name for line in site.imports if module in line for name in _imported(line)]
         used = {node.id for node in ast.walk(_parsed(site.code)) if isinstance(node, ast.Name)}
         used |= {node.attr for node in ast.walk(_parsed(site.code)) if isinstance(node, ast.Attribute)}
         if not used & set(names):
             yield ("dispatch", index, "code"), f"it uses none of {', '.join(dict.fromkeys(names))}"
+
+
+def _imported(line: str) -> list[str]:
+    nodes = [node for node in _statements(line) if isinstance(node, (ast.Import, ast.ImportFrom))]
+    return [(alias.asname or alias.name).partition(".")[0] for node in nodes for alias in node.names]
 
 
 def _signatures(body: model.RegisterKernel) -> Iterator[tuple[tuple[str | int, ...], str]]:
