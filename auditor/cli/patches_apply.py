@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -201,10 +202,15 @@ def _way(target: Target, branch: str | None, stage: bool) -> str:
 def _check_branch(target: Target, branch: str) -> None:
     assert target.checkout is not None
     repo = target.checkout.repo
-    if branch.startswith("-") or repo.run("check-ref-format", f"refs/heads/{branch}").returncode != 0:
+    plain = re.fullmatch(r"\w[\w-]*(/\w[\w-]*)*", branch, re.ASCII)  # no need to ask git for such a name
+    if not plain and (
+        branch.startswith("-") or repo.run("check-ref-format", f"refs/heads/{branch}").returncode != 0
+    ):
         raise UserError("U005", f"{branch!r} cannot be the name of a branch", hints=["--branch sm120"])
     _, current = target.checkout.head()
-    exists = repo.run("rev-parse", "--verify", "-q", f"refs/heads/{branch}").returncode == 0
+    exists = bool(repo.first_commit([f"refs/heads/{branch}"])) or (
+        (repo.common_dir / "refs" / "heads" / branch).is_file()  # one that leads nowhere is there, too
+    )
     if exists and current != f"refs/heads/{branch}":
         raise UserError(
             "P059",
@@ -300,7 +306,6 @@ def _steps(plan: Plan) -> list[Step]:
 
 def _date(text: str) -> str:
     """``seconds zone`` of a date as mails, DEP-3 fields or git write it; "" if it is none."""
-    import re
     from datetime import datetime, timezone
     from email.utils import parsedate_to_datetime
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import email.header
 import quopri
 import re
 from dataclasses import dataclass, field
@@ -135,6 +134,8 @@ def _unfolded(value: str) -> str:
     if "=?" not in value or len(value) > _LONGEST:
         return value
     try:
+        import email.header  # few heads need it, and it is slow to load
+
         return str(email.header.make_header(email.header.decode_header(value)))
     except (LookupError, UnicodeDecodeError, ValueError):
         return value

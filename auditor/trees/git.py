@@ -229,6 +229,7 @@ class GitRepo:
         self._running: set[_Batch] = set()
         self._idle: _Batch | None = None
         self._idle_network = False
+        self._listed = ("", b"")  # a tree's full id, and its listing: the last one asked for
 
     @classmethod
     def find(cls, path: str | os.PathLike[str]) -> GitRepo | None:
@@ -405,6 +406,22 @@ class GitRepo:
                 return oid.decode()
         return ""
 
+    def head_ref(self) -> str:
+        """The branch that is checked out ("refs/heads/x"), "" where HEAD is a commit.
+
+        Read from the file itself where it is one that git writes, as it is at this moment; git is asked for
+        everything else (links, refs that name refs, refs that are not files).
+        """
+        head = self.git_dir / "HEAD"
+        line = "" if head.is_symlink() else _first_line(head)
+        if len(line) >= 40 and _is_hex(line):
+            return ""
+        ref = line[len("ref: ") :] if line.startswith("ref: refs/heads/") else ""
+        if ref and ref != "refs/heads/.invalid" and not _first_line(self.common_dir / ref).startswith("ref:"):
+            return ref
+        done = self.run("symbolic-ref", "-q", "HEAD")
+        return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
+
     def _commits_with_prefix(self, prefix: str) -> list[str]:
         base = prefix.rstrip("~^0123456789") if "~" in prefix or "^" in prefix else prefix
         if not 4 <= len(base) <= 64:
@@ -464,9 +481,13 @@ class GitRepo:
 
     def list_tree(self, tree: str, *, network: bool = False) -> bytes:
         """Raw ``ls-tree -r -z``: ``mode type id TAB path NUL``. ``MissingObject`` if a part is absent."""
+        if self._listed[0] == tree:
+            return self._listed[1]
         done = self.run("ls-tree", "-r", "-z", "--full-tree", tree, network=network)
         if done.returncode != 0:
             raise MissingObject(tree)
+        if len(tree) >= 40 and _is_hex(tree):
+            self._listed = (tree, done.stdout)
         return done.stdout
 
     def missing_blobs(self, commit: str) -> set[str]:

@@ -69,8 +69,7 @@ class Checkout:
                 place=str(self.root),
                 hints=["git clone it into a repository with the usual object format"],
             )
-        done = self.repo.run("symbolic-ref", "-q", "HEAD")
-        return commit, done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
+        return commit, self.repo.head_ref()
 
     def index(self, paths: Iterable[str]) -> dict[str, IndexEntry]:
         """The index entries of these paths."""
@@ -222,7 +221,8 @@ class Checkout:
         out.append(b"done\n")
         if commits:
             forget_scratch_lock(self.repo)
-            self.repo.run("update-ref", "-d", SCRATCH)
+            if self._at(SCRATCH) or (self.repo.common_dir / SCRATCH).exists():
+                self.repo.run("update-ref", "-d", SCRATCH)
         done = self.repo.run("fast-import", "--quiet", "--date-format=raw", stdin=b"".join(out))
         if done.returncode != 0:
             raise self._refused(f"git cannot store the result: {first_words(done.stderr)}")
@@ -281,8 +281,7 @@ class Checkout:
             self.repo.run(*quiet, "update-index", "-q", "--refresh", work_tree=True, index=index)
 
     def _at(self, ref: str) -> str:
-        done = self.repo.run("rev-parse", "--verify", "-q", f"{ref}^{{commit}}")
-        return done.stdout.decode().strip() if done.returncode == 0 else ""
+        return self.repo.first_commit([ref])
 
     def _move(self, ref: str, new: str, old: str) -> None:
         now = self._at(ref)
@@ -299,8 +298,7 @@ class Checkout:
         self._git("update-ref", "--no-deref", "-m", "patches", ref, new, old or _NO_ID)
 
     def _head_says(self) -> str:
-        done = self.repo.run("symbolic-ref", "-q", "HEAD")
-        return done.stdout.decode().strip() if done.returncode == 0 else self._at("HEAD")
+        return self.repo.head_ref() or self._at("HEAD")
 
     def _set_head(self, value: str) -> None:
         free(self.repo, "HEAD", (value, f"ref: {value}"))
