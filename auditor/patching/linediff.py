@@ -7,10 +7,12 @@ the standard library. The result depends on nothing but the two contents.
 from __future__ import annotations
 
 from difflib import SequenceMatcher
+from typing import TypeVar
 
 from auditor.patching.model import FileChange, Hunk
 from auditor.patching.rising import longest_rising
 
+T = TypeVar("T")
 _CONTEXT = 3
 #: A longer stretch without any line that occurs once on both sides is taken as replaced whole.
 _QUADRATIC = 2000
@@ -71,6 +73,43 @@ def _hunk(old: list[bytes], new: list[bytes], group: list[tuple[int, int, int, i
     return Hunk(start + has_old, new_start + has_new, tuple(lines))
 
 
+def same_start(a: list[T], a0: int, a1: int, b: list[T], b0: int, b1: int) -> int:
+    """How many items are the same at the start of ``a[a0:a1]`` and ``b[b0:b1]``.
+
+    Compared in growing stretches, then in halves of the one that differs: one by one takes far longer.
+    """
+    most = min(a1 - a0, b1 - b0)
+    same, step, growing = 0, 1, True
+    while same < most:
+        step = min(step, most - same)
+        i, j = a0 + same, b0 + same
+        if a[i : i + step] == b[j : j + step]:
+            same += step
+            step = step * 2 if growing else max(step // 2, 1)
+        elif step == 1:
+            break
+        else:
+            growing, step = False, step // 2
+    return same
+
+
+def same_end(a: list[T], a0: int, a1: int, b: list[T], b0: int, b1: int) -> int:
+    """The same for their ends."""
+    most = min(a1 - a0, b1 - b0)
+    same, step, growing = 0, 1, True
+    while same < most:
+        step = min(step, most - same)
+        i, j = a1 - same, b1 - same
+        if a[i - step : i] == b[j - step : j]:
+            same += step
+            step = step * 2 if growing else max(step // 2, 1)
+        elif step == 1:
+            break
+        else:
+            growing, step = False, step // 2
+    return same
+
+
 def changed_ranges(old: list[bytes], new: list[bytes]) -> list[tuple[int, int, int, int]]:
     """``old[a:b]`` became ``new[c:d]``, in order; never empty on both sides."""
     out: list[tuple[int, int, int, int]] = []
@@ -85,10 +124,10 @@ def changed_ranges(old: list[bytes], new: list[bytes]) -> list[tuple[int, int, i
     pending = [(0, len(old), 0, len(new))]
     while pending:
         first, last, new_first, new_last = pending.pop()
-        while first < last and new_first < new_last and old[first] == new[new_first]:
-            first, new_first = first + 1, new_first + 1
-        while first < last and new_first < new_last and old[last - 1] == new[new_last - 1]:
-            last, new_last = last - 1, new_last - 1
+        start = same_start(old, first, last, new, new_first, new_last)
+        first, new_first = first + start, new_first + start
+        end = same_end(old, first, last, new, new_first, new_last)
+        last, new_last = last - end, new_last - end
         if first == last or new_first == new_last:
             add(first, last, new_first, new_last)
             continue

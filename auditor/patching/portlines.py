@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from auditor.patching.linediff import same_end, same_start
 from auditor.patching.rising import longest_rising
 
 #: Lines that occur more often than this never start a match.
@@ -22,18 +23,15 @@ Match = tuple[int, int, int]  # (start in a, start in b, how many)
 def matching(a: Sequence[Hashable], b: Sequence[Hashable]) -> list[Match]:
     """Blocks that ``a`` and ``b`` have in common, in order, none touching the next on both sides."""
     found: list[Match] = []
+    a, b = list(a), list(b)
     work = [(0, len(a), 0, len(b))]
     while work:
         a0, a1, b0, b1 = work.pop()
-        start = 0
-        while a0 + start < a1 and b0 + start < b1 and a[a0 + start] == b[b0 + start]:
-            start += 1
+        start = same_start(a, a0, a1, b, b0, b1)
         if start:
             found.append((a0, b0, start))
             a0, b0 = a0 + start, b0 + start
-        end = 0
-        while a1 - end > a0 and b1 - end > b0 and a[a1 - 1 - end] == b[b1 - 1 - end]:
-            end += 1
+        end = same_end(a, a0, a1, b, b0, b1)
         if end:
             a1, b1 = a1 - end, b1 - end
             found.append((a1, b1, end))
