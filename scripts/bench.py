@@ -285,6 +285,73 @@ class Bench:
                 return ("--wheel", str(wheel))
         return None
 
+    # -- patches
+
+    def patches(self) -> Iterator[str]:
+        yield "## Patches"
+        if self.repo is None:
+            yield "left out: no clone"
+            return
+        import bench_patches
+
+        sets = self.work / "sets"
+        branch = self.options.branch or "main"
+        bench_patches.make(self.repo, sets, commit=self.commit, branch=branch, project=self.options.project)
+        checkout = self.work / "patched"
+        self.git("clone", "-q", "--shared", "--no-checkout", ".", str(checkout))
+        yield f"load {' '.join(f'{value:.1f}' for value in os.getloadavg())}; {os.cpu_count()} CPUs"
+        yield ""
+        yield "| set | command | CPU s | CPU, ratio to git am | wall s | wall ratio | exit |"
+        yield "| --- | --- | --- | --- | --- | --- | --- |"
+        bases = ",".join((sets / "bases").read_text().split())
+        for name in ("near", "far"):
+            told = {"status": ("--onto", self.commit), "matrix of 20": ("--matrix", bases)}
+            for verb, words in told.items():
+                command = self.of_patches("status", str(sets / name), *words, "--clone", self.repo)
+                for which in ("the first time", "again"):
+                    done = run(command)
+                    yield (
+                        f"| {name} | {verb}, {which} | {done.cpu:.2f} | - | {done.wall:.2f} | - "
+                        f"| {done.code} |"
+                    )
+        yield from self._applied(sets / "near", checkout)
+
+    def _applied(self, patchset: Path, checkout: Path) -> Iterator[str]:
+        """``git am`` and ``patches apply`` of the same patches on the same commit, in turns."""
+        am = Command(
+            "",
+            (*_GIT, "-C", str(checkout), "-c", "user.name=N", "-c", "user.email=n@localhost", "am", "-q")
+            + (str(patchset.with_suffix(".mbox")),),
+            {},
+        )
+        apply = self.of_patches("apply", str(patchset), "--to", str(checkout), "--branch", "patched")
+        taken: dict[str, list[Run]] = {"git am": [], "apply --branch, again": []}
+        for number in range(self.options.rounds + 1):
+            for name, command in (("git am", am), ("apply --branch, again", apply)):
+                for words in (
+                    ("checkout", "-q", "-f", "--detach", self.commit),
+                    ("branch", "-qD", "patched"),
+                ):
+                    subprocess.run((*_GIT, "-C", str(checkout), *words), capture_output=True, check=False)
+                shutil.rmtree(checkout / ".git" / "patches-state", ignore_errors=True)
+                done = run(command)
+                if number:  # the first apply plans, which the others find done
+                    taken[name].append(done)
+        for name, runs in taken.items():
+            ratios = [_ratio(runs, taken["git am"], field) for field in ("cpu", "wall")]
+            yield (
+                f"| {patchset.name} | {name} | {_median(runs, 'cpu'):.2f} | {ratios[0]} "
+                f"| {_median(runs, 'wall'):.2f} | {ratios[1]} | {max(r.code for r in runs)} |"
+            )
+
+    def of_patches(self, *words: str) -> Command:
+        """A verb of ``patches``, with a cache of its own."""
+        return Command(
+            "patches",
+            (PYTHON, "-c", _PATCHES, *words, "--format", "json"),
+            {"SGLANG_AUDITOR_CACHE_DIR": str(self.work / "patches-cache")},
+        )
+
     # -- repeatability
 
     def repeatability(self) -> Iterator[str]:
@@ -305,6 +372,8 @@ class Bench:
         yield f"{', '.join(answers)}: {said}"
 
 
+_GIT = ("git", "-c", "safe.directory=*")
+_PATCHES = "import sys; from auditor.cli.main import patches; sys.exit(patches())"
 _ENTRY = "import sys; from auditor.cli.main import audit; sys.exit(audit())"
 
 
@@ -339,11 +408,14 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--project", default="sglang")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--history", type=int, default=8, help="later commits that are audited both ways")
-    parts = ("speed", "history", "correctness", "repeatability")
+    parts = ("speed", "history", "correctness", "patches", "repeatability")
     parser.add_argument("--only", choices=parts, action="append", help="only this part; may be repeated")
     options = parser.parse_args(argv)
     with contextlib.ExitStack() as stack:
         work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bench-")))
+        # An installed package has its modules compiled: not to measure the compiler in every run.
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        os.environ["PYTHONPYCACHEPREFIX"] = str(work / "compiled")
         bench = Bench(options, work)
         for line in bench.missing:
             print(f"missing: {line}", flush=True)
