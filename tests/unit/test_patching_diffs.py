@@ -331,9 +331,9 @@ def test_a_bomb_is_refused_before_it_grows() -> None:
 def test_no_prose_takes_long(head: bytes) -> None:
     import time
 
-    start = time.monotonic()
+    start = time.process_time()
     assert parse_patch(head + b"\n\n" + SIMPLE).changes == parse_patch(SIMPLE).changes
-    assert time.monotonic() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize(
