@@ -26,6 +26,8 @@ class Lost:
     why: str
 
 
+#: Bytes of memory (as addresses) that a worker may have: what is unrolled without end stops there.
+_MEMORY = 12 << 30
 #: Seconds for a worker to be there.
 _START_S = 120.0
 
@@ -112,6 +114,7 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], environment: dict[str, 
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    _limited()
     nothing = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(nothing, stream)
@@ -124,6 +127,18 @@ def _serve(pipe: Connection, work: Callable[[Any], Any], environment: dict[str, 
             except (Exception, MemoryError) as error:  # noqa: BLE001 - of a compiler: it costs the job alone
                 answer = Lost(f"{type(error).__name__}: {error}"[:200])
             pipe.send(answer)
+
+
+def _limited() -> None:
+    """No more than ``_MEMORY``, and no files of memory left behind by a crash."""
+    try:
+        import resource
+    except ImportError:  # no Unix
+        return
+    for what, most in ((resource.RLIMIT_AS, _MEMORY), (resource.RLIMIT_CORE, 0)):
+        with suppress(OSError, ValueError):
+            hard = resource.getrlimit(what)[1]
+            resource.setrlimit(what, (most if hard == resource.RLIM_INFINITY else min(most, hard), hard))
 
 
 def _answer(worker: _Worker) -> Any:

@@ -94,6 +94,26 @@ def test_what_does_not_compile_is_a_failure_with_the_compilers_words(tmp_path: P
     assert row.reasons[0].startswith("not compiled: ")
 
 
+@pytest.mark.parametrize(
+    "attack",
+    [
+        "gl.nvidia.hopper.tma.triton.os.system('true')",
+        "gl.extra.libdevice.core.builtins.open('x')",
+        "mma_v2.__globals__",
+        "ampere.async_copy.ir.builder(c)",
+        "gl.BlockedLayout.__init__.__globals__",
+        "'{}'.format(c)",
+    ],
+)
+def test_a_gluon_kernel_that_could_run_code_is_not_compiled(tmp_path: Path, attack: str) -> None:
+    text = KERNELS.replace(
+        "import mma_v2", "import mma_v2\nfrom triton.experimental.gluon.language.nvidia import ampere"
+    )
+    text = text.replace("    acc = mma_v2(", f"    {attack}\n    acc = mma_v2(")
+    (row,) = gate(tmp_path, GLUON, text=text).rows
+    assert row.reasons[0].startswith("not compiled: not handed to the compiler: ")
+
+
 def test_nothing_of_the_file_is_run(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     text = (
