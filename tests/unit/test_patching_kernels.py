@@ -410,6 +410,13 @@ def test_a_source_goes_among_those_of_its_folder(member: str, after: str) -> Non
     assert (made(text, files, profile=REPOSITORY).files["kern/CMakeLists.txt"] or b"").decode() == after
 
 
+def test_a_comment_stays_with_its_source() -> None:
+    text = "- add-to-list: {path: kern/CMakeLists.txt, list: S, member: b/x.cu}"
+    files = {"python/example/__init__.py": "", "kern/CMakeLists.txt": "set(S\n    a/y.cu  # old\n)\n"}
+    after = made(text, files, profile=REPOSITORY).files["kern/CMakeLists.txt"]
+    assert after == b"set(S\n    a/y.cu  # old\n    b/x.cu\n)\n"
+
+
 @pytest.mark.parametrize(
     "old, new, fact",
     [

@@ -369,6 +369,14 @@ WRONG = {
         "h.Registry.one = staticmethod(broken)",
         "example.model.scale is not replaced, or by something else",
     ),
+    "a table that holds the old one": (
+        "import example.user as u\nu.TABLE = {'by two': u.scale}",
+        "example.user.TABLE: by two is still the old scale",
+    ),
+    "a class that holds the old one": (
+        "import example.user as u\nclass Held:\n    run = staticmethod(u.scale)\nu.Held = Held",
+        "example.user.Held: run is still the old scale",
+    ),
     "another release": (
         "import importlib.metadata as m\nm.version = lambda name: '1.3.0'",
         "example is 1.3.0; they were made for 1.2.0",

@@ -374,13 +374,16 @@ def _cmake_member(
     mates = [word for word in words if folder and word[0].rpartition("/")[0] == folder]
     if [word[0] for word in mates] != sorted(word[0] for word in mates):
         mates = []
-    smaller = [word for word in mates if word[0] < item]
-    near = smaller[-1] if smaller else mates[0] if mates else words[-1] if words else head
+    greater = [word for word in mates if word[0] > item]
+    near = greater[0] if greater else mates[-1] if mates else words[-1] if words else head
     blanks = lines.data[lines.line_start(near[1]) : near[1]]
     own_line = bool(words) and not blanks.strip()
-    if mates and not smaller:
+    if greater:
         return near[1], item.encode() + (lines.newline + blanks if own_line else b" ")
-    return near[2], (lines.newline + blanks if own_line else b" ") + item.encode()
+    if not own_line:
+        return near[2], b" " + item.encode()
+    rest = re.compile(rb"[ \t]*#[^\r\n]*").match(lines.data, near[2])
+    return rest.end() if rest else near[2], lines.newline + blanks + item.encode()
 
 
 def _commands(data: bytes) -> list[tuple[bytes, list[tuple[str, int, int]], int]]:

@@ -234,6 +234,7 @@ def package(patchset: Patchset, variants: Sequence[Variant], profile: Profile) -
     plan_data = {
         "name": distribution,
         "distribution": profile.distributions[0],
+        "package": profile.package,
         "switch": switch,
         "capabilities": None if everywhere else [list(known[name].capability) for name in targets],
         "registry": hooks.registry,

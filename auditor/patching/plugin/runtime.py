@@ -226,11 +226,33 @@ def assert_in_force() -> None:
         now = getattr(now, "__func__", now)
         if not _leads_to(now, function):
             raise _Wrong(f"{owner_name}.{attribute} is not replaced, or by something else")
-        for module in list(sys.modules.values()):
-            if isinstance(module, types.ModuleType):
-                for name, value in list(vars(module).items()):
-                    if value is was:
-                        raise _Wrong(f"{module.__name__}.{name} is still the old {attribute}")
+        holder = _holder(was)
+        if holder:
+            raise _Wrong(f"{holder} is still the old {attribute}")
+
+
+def _holder(was: Any) -> str:
+    """Where the old function is still held: a name, an attribute of a class, an item of a table; or ""."""
+    inside = f"{_PLAN['package']}."
+    for module in list(sys.modules.values()):
+        if not isinstance(module, types.ModuleType):
+            continue
+        for name, value in list(vars(module).items()):
+            if value is was:
+                return f"{module.__name__}.{name}"
+            if not f"{module.__name__}.".startswith(inside):
+                continue
+            held: list[tuple[Any, Any]] = []
+            if isinstance(value, type):
+                held = list(vars(value).items())
+            elif type(value) is dict:
+                held = list(value.items())
+            elif type(value) in (list, tuple):
+                held = list(enumerate(value))
+            for key, each in held:
+                if getattr(each, "__func__", each) is was:
+                    return f"{module.__name__}.{name}: {key}"
+    return ""
 
 
 def _leads_to(found: Any, function: Any) -> bool:
