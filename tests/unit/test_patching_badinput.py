@@ -268,3 +268,16 @@ def test_nothing_that_a_repository_names_runs(
         os.utime(root / path, (1, 1))  # git looks at it again
         assert run(patches, "patches", list(words)) == 0, (words, capsys.readouterr().err)
         assert not canary.exists(), words
+
+
+@pytest.mark.parametrize("name", ["sglang.pth", "_sglang.pth", "easy-install.pth", "zz.pth"])
+def test_a_file_of_paths_to_another_copy_is_refused(tmp_path: Path, name: str) -> None:
+    from test_patching_write import clone, folder, opened
+
+    root, other = folder(tmp_path), clone(tmp_path)
+    (root / name).write_text(f"# a comment\nimport os; os.getcwd()\n{root}\n{tmp_path}/nothing\n")
+    assert opened(root).root == root
+    (root / name).write_text(f"{other}/python\n")
+    with pytest.raises(UserError) as caught:
+        opened(root)
+    assert caught.value.code == "P054" and name in (caught.value.place or "")

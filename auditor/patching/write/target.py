@@ -287,6 +287,20 @@ def _refuse_two_copies(sites: list[Path], profile: Profile) -> None:
         )
 
 
+def _leads_to(path: Path, profile: Profile) -> bool:
+    """Whether a file of paths, as other tools than setuptools write it, names a folder with the package."""
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return False
+    folders = [path.parent / line.strip() for line in lines if line.strip() and line[:1] != "#"]
+    return any(
+        folder.is_dir() and folder.resolve() != path.parent.resolve() and _holds(folder, profile, False)
+        for folder in folders
+        if "\0" not in str(folder) and not folder.name.startswith("import ")
+    )
+
+
 def _editable_marks(site: Path, profile: Profile) -> list[str]:
     """Files that make Python import the package from somewhere else."""
     found = []
@@ -304,6 +318,8 @@ def _editable_marks(site: Path, profile: Profile) -> list[str]:
             ):
                 found.append(str(site / name))
         elif name.endswith(".egg-link") and normal_name(name[: -len(".egg-link")]) in wanted:
+            found.append(str(site / name))
+        elif name.endswith(".pth") and _leads_to(site / name, profile):
             found.append(str(site / name))
     # setuptools leaves a finder and a .pth for one install
     return found[:1]
