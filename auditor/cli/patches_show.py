@@ -63,6 +63,10 @@ def _as_json(patchset: Patchset, patch: Patch) -> dict[str, Any]:
         "header": msgspec.to_builtins(patch.header),
         "reference": msgspec.to_builtins(patch.reference) if patch.reference else None,
         "edits": len(patch.edits),
+        "kernels": [
+            {"file": kernel.file, "function": kernel.function, "language": kernel.language}
+            for kernel in (patch.file.kernels if patch.file is not None else ())
+        ],
         "paths": [change.path for change in changes],
     }
 
@@ -130,6 +134,8 @@ def _one(patchset: Patchset, patch: Patch) -> None:
     rows += [("content", _content(patch)), ("file", patch.place)]
     if patch.reference is not None and patch.file is not None and patch.file.exclude:
         rows.append(("without", ", ".join(patch.file.exclude)))
+    for kernel in patch.file.kernels if patch.file is not None else ():
+        rows.append(("kernel", f"{kernel.function} in files/{kernel.file} ({kernel.language})"))
     width = max(len(label) for label, text in rows if text) + 2
     for label, text in rows:
         if text:

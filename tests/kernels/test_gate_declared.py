@@ -257,3 +257,16 @@ def test_all_of_it_has_declarations_that_are_good(tmp_path: Path) -> None:
     launch = found[0].launch(found[0].configs[0])
     assert launch.divisible == {"a", "b", "c", "stride"}
     assert launch.options == {"num_warps": 4, "num_stages": 3}
+
+
+def test_show_names_the_kernels_of_a_patch(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from auditor.cli.main import patches
+
+    place = str(patchset(tmp_path, PRODUCT, SHARED))
+    monkeypatch.setattr("sys.argv", ["patches", "show", place, "ops"])
+    assert patches() == 0
+    shown = capsys.readouterr().out
+    assert "kernel   product in files/ops.py (triton)\n" in shown
+    assert "kernel   in_shared in files/ops.py (gluon)\n" in shown
