@@ -251,6 +251,8 @@ def _matrices(
     made_for: tuple[str, ...],
 ) -> int:
     """A table for each upstream that bases are named for."""
+    from auditor.cli.ahead import ahead
+
     revs = by_upstream(matrix, list(patchset.file.upstreams), next(iter(profiles)), "--matrix")
     for name in revs:
         if name not in profiles:
@@ -259,12 +261,14 @@ def _matrices(
             )
     tables = []
     for name, text in revs.items():
-        columns = []
-        for rev in [word for word in text.split(",") if word]:
+        words = [word for word in text.split(",") if word]
+
+        def column(rev: str, name: str = name) -> Plan:
             tree = base_tree(rev, clones.get(name), profiles[name])
-            plans = _planned(patchset, profiles, {name: tree}, clones, made_for, [name])
-            columns.append((rev, plans.plans[0]))
-        tables.append((name, columns))
+            return _planned(patchset, profiles, {name: tree}, clones, made_for, [name]).plans[0]
+
+        with ahead(words, column):
+            tables.append((name, [(rev, column(rev)) for rev in words]))
     failed = any(plan.failed for _, columns in tables for _, plan in columns)
     if form == "json":
         bases = [

@@ -76,6 +76,7 @@ def outcome_of(key: str, tree: SourceTree, blobs: Blobs, work: Work) -> Outcome:
         outcome.modes,
         outcome.note,
     )
+    entries = _stored(name)  # another process may have added some meanwhile
     data = msgspec.msgpack.encode([entry, *entries][:_VARIANTS])
     if len(data) <= _MOST:
         store_bytes(_KIND, name, data)

@@ -227,6 +227,7 @@ class GitRepo:
         common = _first_line(git_dir / "commondir")
         self.common_dir = (git_dir / common).resolve() if common else git_dir
         self._running: set[_Batch] = set()
+        self._process = os.getpid()
         self._idle: _Batch | None = None
         self._idle_network = False
         self._listed = ("", b"")  # a tree's full id, and its listing: the last one asked for
@@ -310,7 +311,13 @@ class GitRepo:
 
     # objects
 
+    def _own(self) -> None:
+        """Leave the children of the process that this one was forked from alone."""
+        if self._process != os.getpid():
+            self._process, self._running, self._idle = os.getpid(), set(), None
+
     def _take(self, network: bool) -> _Batch:
+        self._own()
         batch, self._idle = self._idle, None
         if batch is not None and self._idle_network == network:
             return batch
@@ -332,6 +339,7 @@ class GitRepo:
 
     def close(self) -> None:
         """End every child of this repository; a stream that is still being read breaks off."""
+        self._own()
         self._idle = None
         while self._running:
             self._running.pop().close()

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from auditor.cli.ahead import ahead
 from auditor.patching.linediff import same_end, same_start
 from auditor.patching.moved import _Contents
 from auditor.trees.git import GitRepo, MissingObject
@@ -122,3 +126,43 @@ def test_contents_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None
     assert (kept.get("a"), kept.get("b"), kept.get("c")) == (b"12345", None, b"1")
     kept.put("d", b"1" * 11)
     assert kept.get("d") is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked only there")
+def test_work_ahead_leaves_only_what_it_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("auditor.cli.ahead._cores", lambda: 2)
+    items = list(range(6))
+
+    def work(item: int) -> None:
+        if item == 4:
+            raise ValueError("nobody hears of it")
+        (tmp_path / f"{item}-{os.getpid()}").touch()
+
+    with ahead(items, work):
+        for _ in range(500):
+            if len(list(tmp_path.iterdir())) == 1:
+                break
+            time.sleep(0.02)
+        time.sleep(0.1)
+    done = [path.name.split("-") for path in tmp_path.iterdir()]
+    assert [item for item, _ in done] == ["3"]  # the second half, up to the one that failed
+    assert done[0][1] != str(os.getpid())
+    with ahead(items[:3], work):  # too few to be worth it
+        pass
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="processes are forked only there")
+def test_a_forked_process_reads_through_children_of_its_own(clone: Path, tmp_path: Path) -> None:
+    repo = GitRepo.find(clone)
+    assert repo is not None
+    blob = git(clone, "rev-parse", "HEAD:a.py")
+    assert list(repo.read_objects([blob])) == [b"x = 3\n"]
+    child = os.fork()
+    if child == 0:
+        same = list(repo.read_objects([blob] * 300)) == [b"x = 3\n"] * 300
+        repo.close()
+        os._exit(0 if same else 1)
+    assert list(repo.read_objects([blob] * 300)) == [b"x = 3\n"] * 300
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert list(repo.read_objects([blob])) == [b"x = 3\n"]
