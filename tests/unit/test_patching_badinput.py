@@ -281,3 +281,12 @@ def test_a_file_of_paths_to_another_copy_is_refused(tmp_path: Path, name: str) -
     with pytest.raises(UserError) as caught:
         opened(root)
     assert caught.value.code == "P054" and name in (caught.value.place or "")
+
+
+def test_a_folder_of_something_else_is_told_without_a_look_at_its_files(tmp_path: Path) -> None:
+    from test_patching_write import opened
+
+    (tmp_path / "gone").symlink_to(tmp_path / "nothing")
+    with pytest.raises(UserError, match="nothing of sglang is here") as caught:
+        opened(tmp_path)
+    assert caught.value.code == "P055" and "--installed" in caught.value.hints

@@ -197,14 +197,12 @@ def open_target(where: str | None, installed: bool | str | None, profile: Profil
         if _holds(folder, profile, False):
             _refuse_two_copies([folder], profile)
             return Target(folder, store_of(folder, profile), where, profile)
-    # Nothing of the project: let the trees say what is wrong.
-    open_tree(
-        TreeSpec(path=where),
-        distribution=profile.distributions[0] if profile.distributions else None,
-        default_url=None,
-        marker=markers_of(profile),
+    raise UserError(
+        "P055",
+        f"nothing of {profile.name} is here: there is no {' and no '.join(markers_of(profile)[:2])}",
+        place=where,
+        hints=["--to CLONE_OR_SITE_PACKAGES", "--installed"],
     )
-    raise UserError("P055", "this is not a place that patches can be written to", place=where)
 
 
 def _installed(where: str | None, profile: Profile) -> Target:
