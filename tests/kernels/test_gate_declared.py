@@ -14,6 +14,7 @@ from auditor.native.machine_code import Unreadable, instructions, resources, thr
 from auditor.patching.kernels import pin
 from auditor.patching.kernels.declared import declared_kernels, undeclared
 from auditor.patching.kernels.formula import Wrong, names_of, value_of
+from auditor.patching.kernels.launches import launches_of
 from auditor.patching.lint import lint_patchset
 from auditor.patching.patchset import load_patchset
 from auditor.trees.workers import Lost, run_all
@@ -270,3 +271,33 @@ def test_show_names_the_kernels_of_a_patch(
     shown = capsys.readouterr().out
     assert "kernel   product in files/ops.py (triton)\n" in shown
     assert "kernel   in_shared in files/ops.py (gluon)\n" in shown
+
+
+def test_grids_against_what_could_work(tmp_path: Path) -> None:
+    launch = {
+        "let": {"unit": "B * cdiv(H, BM)", "parts": "max(1, min(n, SMS // unit))"},
+        "grid": ["unit", "parts"],
+        "tiles": "unit * n",
+        "shapes": [
+            {"B": 1, "H": 64, "n": 20},
+            {"B": 4, "H": 64, "n": 20},
+            {"B": 64, "H": 64, "n": 20, "BM": 16},
+        ],
+    }
+
+    def asked(**more: Any) -> list[list[tuple[int, int]]]:
+        kernel = {**PRODUCT, "launch": {**launch, **more}, "configs": [{"BM": 16, "BN": 64, "BK": 64}]}
+        place = patchset(tmp_path, kernel, targets="[sm_120, sm_121]")
+        (found,) = declared_kernels(load_patchset(place))
+        return [
+            [(each.blocks, each.wanted) for each in launches_of(found, found.configs[0], target)]
+            for target in found.targets
+        ]
+
+    assert asked() == [[(80, 80), (176, 188), (256, 188)], [(48, 48), (48, 48), (256, 48)]]
+    assert asked(step="unit") == [[(80, 80), (176, 176), (256, 0)], [(48, 48), (48, 48), (256, 0)]]
+    # One block for each group of heads, however much there is to do: too few, with steps too.
+    assert asked(step="unit", grid=["unit"])[0] == [(4, 80), (16, 176), (256, 0)]
+    # A shape with another value of the configuration is not launched with it.
+    shapes = [{"B": 1, "H": 64, "n": 20, "BM": 32}]
+    assert asked(shapes=shapes) == [[], []]

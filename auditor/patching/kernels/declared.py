@@ -251,6 +251,7 @@ def _check_formulas(made: Declared) -> None:
     for formula in (
         *launch.grid,
         launch.tiles,
+        launch.step,
         *launch.let.values(),
         made.kernel.threads,
         made.kernel.shared,

@@ -26,9 +26,10 @@ def launches_of(declared: Declared, config: Config, target: Target) -> tuple[Lau
             for formula in launch.grid:
                 blocks *= value_of(formula, names)
             tiles = value_of(launch.tiles, names)
+            step = max(1, value_of(launch.step, names))
         except Wrong as error:
             raise declared.error(str(error), "launch", "shapes", number) from None
-        out.append(Launched(shape, blocks, min(target.sms, tiles)))
+        out.append(Launched(shape, blocks, min(target.sms, tiles) // step * step))
     return tuple(out)
 
 

@@ -28,6 +28,7 @@ class LaunchShape(Strict, frozen=True, kw_only=True):
 
     grid: Annotated[tuple[Formula, ...], msgspec.Meta(min_length=1, max_length=3)]
     tiles: Formula  # pieces of work that blocks could take independently
+    step: Formula = 1  # blocks come in multiples of this: one more part of every query
     shapes: Annotated[tuple[dict[Identifier, int], ...], msgspec.Meta(min_length=1, max_length=64)]
     let: dict[Identifier, Formula] = {}  # in order; each may use those above it
 
