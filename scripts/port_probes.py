@@ -120,6 +120,8 @@ class Prober(Miner):
     def one_pair(self, kind: str, base: str, theirs: str, target: str, answer: str) -> bool:
         """A case, if both commits make the same change in the same functions, on other files or versions."""
         one, two = self.repo.raw(base, theirs), self.repo.raw(target, answer)
+        if self.neighbours(base, theirs) != self.neighbours(target, answer):
+            return False  # a twin: the same lines at another place
         if {r[0] for r in one} == {r[0] for r in two}:
             return self.pair(kind, base, theirs, target, answer)
         if len(one) != len(two) or not one or len(one) > 6 or any("0" * 6 in r[1:3] for r in one + two):
@@ -135,8 +137,28 @@ class Prober(Miner):
         for path in {r[0] for r in two} - {r[0] for r in one}:
             if self.repo.blob(f"{base}:{path}") is not None:
                 return False
+        there_lines = [set((self.repo.blob(r[3]) or "").split("\n")) for r in two]
+        for row in one:
+            lines = set((self.repo.blob(row[3]) or "").split("\n"))
+            if not any(2 * len(lines & other) > max(len(lines), len(other)) for other in there_lines):
+                return False  # another file, of which the same lines were true
         expect: dict[str, str | None] = {r[0]: r[4] for r in two}
         return self.carried(kind + "-moved", base, theirs, target, expect, source=theirs, answer=answer)
+
+    def neighbours(self, old: str, new: str) -> list[tuple[tuple[str, ...], str]]:
+        """The changed lines, each run with the nearest line above it that is less deep."""
+        out: list[tuple[tuple[str, ...], str]] = []
+        text = "x\0y\0z\0s\n" + self.repo.git(
+            "diff-tree", "-r", "-p", "-U0", "--full-index", "--no-renames", old, new
+        )
+        for change in read_commit(text).changes:
+            before = ((self.repo.blob(change.old_blob) if change.old else "") or "").split("\n")
+            for op in change.ops:
+                lines = tuple(before[op.a : op.b]) or op.new
+                depth = min((_depth(x) for x in lines if x.strip()), default=0)
+                above = (x for x in reversed(before[: op.a]) if x.strip() and _depth(x) < depth)
+                out.append((lines, next(above, "")))
+        return sorted(out)
 
     # -- twins ----------------------------------------------------------------------------------
 
@@ -238,6 +260,10 @@ class Prober(Miner):
                         "near", "control", commit.parent, target, patch, "not-upstream", merged=commit.id
                     )
         return False
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _key(lines: Counter[tuple[str, str]]) -> bytes:

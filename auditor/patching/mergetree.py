@@ -7,12 +7,14 @@ and says so.
 
 from __future__ import annotations
 
+from auditor.patching.linediff import split_lines
 from auditor.patching.mergealign import likeness, pair_arms
 from auditor.patching.mergechanges import Change
 from auditor.patching.mergegaps import GapMerge, Settled
 from auditor.patching.mergeimports import is_import
 from auditor.patching.mergetext import first_words
 from auditor.patching.mergetokens import Overlap, Splice, TokenMerge
+from auditor.patching.portbeside import beside
 from auditor.patching.statements import Arm, Statement, tokens
 
 __all__ = ["Settled", "TreeMerge", "first_words"]
@@ -75,7 +77,18 @@ class TreeMerge(GapMerge):
             return Settled([Splice(o.start, o.end, self._moved(t.source, t.start, t.end, t.arm, o.arm))])
         if b.arms or o.arms or t.arms:
             return Settled(conflict=f"`{first_words(b)}` was changed on both sides")
+        if b.is_text and o.is_text and t.is_text:
+            return self._lines(b, o, t)
         return self._tokens(b, o, t, b.tokens, o.tokens, t.tokens)
+
+    def _lines(self, b: Statement, o: Statement, t: Statement) -> Settled:
+        """A docstring that both sides changed, line by line."""
+        texts = [split_lines(s.source.data[s.start : s.end]) for s in (b, o, t)]
+        lines = beside(*texts)
+        if lines is None:
+            return Settled(conflict=f"`{first_words(b)}` was changed on both sides")
+        text = b"".join(lines)
+        return Settled([Splice(o.start, o.end, text)]) if lines != texts[1] else Settled(already=True)
 
     def _head(self, change: Change) -> Settled:
         b, t = change.removed[0], change.added[0]

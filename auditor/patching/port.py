@@ -270,7 +270,7 @@ class _Port:
             return FilePort(
                 [self._result(change, n, "upstream", "same file") for n in range(len(change.hunks))]
             )
-        merged = _merge(base, change.hunks, ours, path.endswith((".py", ".pyi")))
+        merged = _merge(base, change.hunks, ours, path)
         if any(piece.homeless is not None for piece in merged.conflicts):
             moved = self._split_up(change, path)
             if not any(hunk.status == "conflict" for hunk in moved.hunks):
@@ -352,11 +352,11 @@ def _also(change: FileChange, done: FilePort, proof: str) -> None:
 
 
 @lru_cache(maxsize=96)
-def _merge(base: bytes, hunks: tuple[Hunk, ...], ours: bytes, python: bool) -> FileMerge:
+def _merge(base: bytes, hunks: tuple[Hunk, ...], ours: bytes, path: str) -> FileMerge:
     """The merge of one file, kept: the same versions of it meet again on the next tree."""
     applied = apply_hunks(split_lines(base), hunks)
     assert applied is not None
-    return merge_file(base, applied, ours, python=python)
+    return merge_file(base, applied, ours, path=path)
 
 
 def _of_parts(change: FileChange, number: int, parts: list[MovedPart]) -> HunkResult:

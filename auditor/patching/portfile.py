@@ -12,6 +12,7 @@ from auditor.patching.linediff import split_lines
 from auditor.patching.mergechanges import Change, Changes
 from auditor.patching.mergetokens import Splice
 from auditor.patching.mergetree import LEFT_OUT, Settled, TreeMerge
+from auditor.patching.portbeside import beside, well_formed
 from auditor.patching.portcheck import compiles, doubled_definitions, lost_names, parses
 from auditor.patching.portcount import unaccounted
 from auditor.patching.porthunks import Applied, find
@@ -21,8 +22,9 @@ from auditor.patching.portscope import elsewhere, same_scope
 from auditor.patching.statements import source_of
 
 
-def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> FileMerge:
+def merge_file(base: bytes, applied: Applied, ours: bytes, *, path: str) -> FileMerge:
     """Carry ``applied`` (the patch on ``base``) to ``ours``."""
+    python = path.endswith((".py", ".pyi"))
     base_lines, our_lines, their_lines = split_lines(base), split_lines(ours), applied.lines
     theirs = b"".join(their_lines)
     groups = merge(
@@ -36,7 +38,7 @@ def merge_file(base: bytes, applied: Applied, ours: bytes, *, python: bool) -> F
         pieces = [piece for group in touched for piece in _line_pieces(group, applied)]
         by_line = FileMerge(b"".join(result(groups, our_lines, their_lines)), pieces)
     if not python:
-        return by_line or _refused(ours, touched, applied)
+        return by_line or _beside(base_lines, our_lines, touched, applied, path)
     met = meeting(groups, base_lines, our_lines, their_lines)
     doubtful = [
         g
@@ -131,6 +133,25 @@ def _refused(ours: bytes, touched: Sequence[Group], applied: Applied) -> FileMer
         note = f"lines it changes were changed too, at line {group.ours[0] + 1}"
         pieces += [Piece(hunk, "conflict", "", note) for hunk in _hunks(group, applied)]
     return FileMerge(ours, pieces)
+
+
+def _beside(
+    base: Sequence[bytes], ours: Sequence[bytes], touched: Sequence[Group], applied: Applied, path: str
+) -> FileMerge:
+    """Lines that both sides changed beside each other, each other ones: done, for a person to look at."""
+    whole = b"".join(ours)
+    lines = beside(base, ours, applied.lines, to_theirs=applied.common)
+    data = None if lines is None else b"".join(lines)
+    if data is None or (well_formed(path, whole) and not well_formed(path, data)):
+        return _refused(whole, touched, applied)
+    pieces: list[Piece] = []
+    for group in touched:
+        if group.kind != "conflict":
+            pieces += _line_pieces(group, applied)
+            continue
+        note = "ours changed the lines beside those that it changes"
+        pieces += [Piece(hunk, "look", "lines beside each other", note) for hunk in _hunks(group, applied)]
+    return FileMerge(data, pieces)
 
 
 def _line_pieces(group: Group, applied: Applied) -> list[Piece]:

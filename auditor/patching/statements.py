@@ -152,6 +152,8 @@ class Statement:
     @cached_property
     def bag(self) -> Counter[bytes]:
         """Its words, without brackets and operators: what makes it like another statement."""
+        if self.is_text:
+            return Counter(self.norm[0].split())
         return Counter(t for t in self.norm if t[-1:].isalnum() or t[-1:] in b"_\"'") or Counter(self.norm)
 
     @property
@@ -172,6 +174,11 @@ class Statement:
     def head(self) -> tuple[bytes, ...]:
         """The tokens of its first header, or all of them."""
         return self.arms[0].head if self.arms else self.norm
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it is a string and nothing else: documentation, of which nothing is run."""
+        return self.kind == "Expr" and len(self.norm) == 1 and self.norm[0][-1:] in (b'"', b"'")
 
     def qualified(self) -> str:
         """The dotted name of the scope it is, or of the one it stands in."""

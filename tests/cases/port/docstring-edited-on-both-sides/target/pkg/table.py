@@ -1,0 +1,7 @@
+def load(path):
+    """Read a table.
+
+    Blank rows and comments are dropped.
+    Set TABLE_STRICT=0 to accept them.
+    """
+    return rows(path)
