@@ -1,7 +1,9 @@
-"""Cases for the kernels of ``patchsets/sm120``, run one by name in Triton's interpreter: ``python cases.py NAME``.
+"""Cases for the kernels of ``patchsets/sm120``, run one by name in Triton's interpreter: ``python cases.py
+NAME``.
 
 Prints the errors against float64 as JSON. Run by ``test_sm120_numerics.py``, in a process of its own: the
-interpreter is chosen before Triton is imported. With torch installed, ``--torch`` uses that in place of the stand-in.
+interpreter is chosen before Triton is imported. With torch installed, ``--torch`` uses that in place of the
+stand-in.
 """
 
 from __future__ import annotations
@@ -70,7 +72,8 @@ def decode(
     same: bool = False,
     dead: tuple[int, ...] = (),
 ) -> dict[str, float]:
-    """One call against float64. ``extra`` 0: a layer without a compressed cache; ``dead``: queries of -1 alone."""
+    """One call against float64. ``extra`` 0: a layer without a compressed cache; ``dead``: queries of -1
+    alone."""
     kernels = module("sm120_sparse_decode")
     rng = np.random.default_rng(sum(map(ord, sys.argv[1])))
     pool = reference.MlaCache(rng, max(2, 256 // window_page), window_page, spread)

@@ -1,6 +1,7 @@
 """What the kernels must give, in float64, from the mathematics; and caches written as their layout says.
 
-Numbers with 8 bits are made of bytes here and never rounded to them: so nothing but a kernel can be imprecise.
+Numbers with 8 bits are made of bytes here and never rounded to them: so nothing but a kernel can be
+imprecise.
 """
 
 from __future__ import annotations
@@ -9,7 +10,8 @@ import numpy as np
 
 
 def e4m3(bits: np.ndarray) -> np.ndarray:
-    """The values of fp8 e4m3 bytes: sign, four bits of exponent (bias 7), three of fraction; no NaN in the tests."""
+    """The values of fp8 e4m3 bytes: sign, four bits of exponent (bias 7), three of fraction; no NaN in the
+    tests."""
     exponent, fraction = (bits >> 3) & 15, bits & 7
     small = fraction / 8 * 2.0**-6
     value = np.where(exponent == 0, small, (1 + fraction / 8) * 2.0 ** (exponent.astype(np.int64) - 7))
@@ -33,7 +35,8 @@ def fp8_bytes(rng: np.random.Generator, shape: tuple[int, ...]) -> np.ndarray:
 
 
 class MlaCache:
-    """A paged cache of keys, [pages, N, 1, 584] bytes with the page's padding in the stride, and its values."""
+    """A paged cache of keys, [pages, N, 1, 584] bytes with the page's padding in the stride, and its
+    values."""
 
     def __init__(self, rng: np.random.Generator, pages: int, page_size: int, spread: int = 3) -> None:
         page_bytes = -(-page_size * 584 // 576) * 576
@@ -46,7 +49,9 @@ class MlaCache:
         data[..., :448] = nope
         data[..., 448:] = rope.view(np.uint8).reshape(pages, page_size, 128)
         raw[:, page_size * 576 : page_size * 584] = scales.reshape(pages, -1)
-        self.bytes = np.lib.stride_tricks.as_strided(raw, (pages, page_size, 1, 584), (page_bytes, 584, 584, 1))
+        self.bytes = np.lib.stride_tricks.as_strided(
+            raw, (pages, page_size, 1, 584), (page_bytes, 584, 584, 1)
+        )
         self.raw = raw
         scale = 2.0 ** (scales[..., :7].astype(np.float64) - 127)
         keys = np.concatenate([e4m3(nope) * np.repeat(scale, 64, axis=-1), bf16(rope)], axis=-1)
@@ -77,7 +82,8 @@ def sparse_decode(q, softmax_scale, caches, sink):
 
 
 class IndexerCache:
-    """A paged cache of the indexer's keys, [pages, 64, 1, 132] bytes, and its values with the scales apart."""
+    """A paged cache of the indexer's keys, [pages, 64, 1, 132] bytes, and its values with the scales
+    apart."""
 
     def __init__(self, rng: np.random.Generator, pages: int) -> None:
         keys = fp8_bytes(rng, (pages, 64, 128))

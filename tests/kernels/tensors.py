@@ -1,5 +1,6 @@
-"""Just enough of torch, on numpy, for kernels that run in Triton's interpreter: torch itself is a heavy thing to ask
-of everybody who runs the tests. ``install`` puts it in torch's place, in a process that has no torch.
+"""Just enough of torch, on numpy, for kernels that run in Triton's interpreter: torch itself is a heavy
+thing to ask of everybody who runs the tests. ``install`` puts it in torch's place, in a process that has no
+torch.
 
 bf16 and fp8 have no type in numpy: they lie in uint16 and uint8, and the label says what they are.
 """
@@ -107,7 +108,17 @@ def install() -> types.ModuleType:
     """Puts the stand-in into ``sys.modules`` as torch."""
     module = types.ModuleType("torch")
     module.dtype, module.device = Dtype, object
-    for name in ("Tensor", "empty", "full", "uint8", "int32", "int64", "float32", "bfloat16", "float8_e4m3fn"):
+    for name in (
+        "Tensor",
+        "empty",
+        "full",
+        "uint8",
+        "int32",
+        "int64",
+        "float32",
+        "bfloat16",
+        "float8_e4m3fn",
+    ):
         setattr(module, name, globals()[name])
     sys.modules["torch"] = module
     return module

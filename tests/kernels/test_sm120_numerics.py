@@ -62,7 +62,8 @@ def test_configurations_are_data(path: Path) -> None:
     tables = {
         target.id: ast.literal_eval(node.value)
         for node in tree.body
-        if isinstance(node, ast.Assign) and isinstance(target := node.targets[0], ast.Name)
+        if isinstance(node, ast.Assign)
+        and isinstance(target := node.targets[0], ast.Name)
         and target.id.endswith("_CONFIGS")
     }
     assert tables

@@ -5,8 +5,8 @@ For each query with H heads of 128 numbers, and each earlier entry t of its cont
 
     logit[t] = scale[t] * sum_h weight[h] * max(0, <q[h], k[t]>)
 
-and -inf from the query's own length on. Only pages below that length are read, whatever width the page table was
-made with: under a CUDA graph it is made for the longest context, while most contexts are short.
+and -inf from the query's own length on. Only pages below that length are read, whatever width the page table
+was made with: under a CUDA graph it is made for the longest context, while most contexts are short.
 
 A page of the cache holds 64 entries in 64 * 132 bytes:
 
@@ -51,8 +51,8 @@ def indexer_logits(
 ):
     """Logits of BLOCK_T entries of one query. Grid (ceil(width / BLOCK_T), B).
 
-    q [B, heads, 128] fp8; cache: bytes; weight [B, heads]; lengths [B] int32; pages [B, at least the pages below the
-    length] int32; logits [B, width] fp32.
+    q [B, heads, 128] fp8; cache: bytes; weight [B, heads]; lengths [B] int32; pages [B, at least the pages
+    below the length] int32; logits [B, width] fp32.
     """
     batch = tl.program_id(1).to(tl.int64)
     entry = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
@@ -88,8 +88,8 @@ def sm120_indexer_logits(
 ) -> torch.Tensor:
     """The operator: logits [B, max_seq_len] fp32.
 
-    q_fp8 [B, 1, H, 128]; kvcache_fp8 [pages, 64, 1, 132] bytes or fp8, dense; weight [B, H]; seq_lens [B] or [B, 1];
-    page_table [B, pages of the longest context].
+    q_fp8 [B, 1, H, 128]; kvcache_fp8 [pages, 64, 1, 132] bytes or fp8, dense; weight [B, H]; seq_lens [B] or
+    [B, 1]; page_table [B, pages of the longest context].
     """
     queries, one, heads, dim = q_fp8.shape
     if one != 1 or dim != HEAD_DIM or tuple(kvcache_fp8.shape[1:]) != (PAGE, 1, HEAD_DIM + 4):
@@ -98,7 +98,9 @@ def sm120_indexer_logits(
             f"not [B, 1, H, {HEAD_DIM}] and [pages, {PAGE}, 1, {HEAD_DIM + 4}]"
         )
     if page_table.shape[1] * PAGE < max_seq_len:
-        raise ValueError(f"sm120 indexer logits: a table of {page_table.shape[1]} pages for {max_seq_len} entries")
+        raise ValueError(
+            f"sm120 indexer logits: a table of {page_table.shape[1]} pages for {max_seq_len} entries"
+        )
     logits = torch.empty((queries, max_seq_len), dtype=torch.float32, device=q_fp8.device)
     if queries == 0 or max_seq_len == 0:
         return logits

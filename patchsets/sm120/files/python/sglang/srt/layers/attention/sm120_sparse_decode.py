@@ -1,30 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse MLA decode for sm_120 in plain Triton: split over tokens, on tensor cores, in one pass over two caches.
+"""Sparse MLA decode for sm_120 in plain Triton: split over tokens, on tensor cores, in one pass over two
+caches.
 
 For each query token and each of H heads, with d = 512 and the value equal to the key (MLA):
 
     score[t] = softmax_scale * <q, k[t]>          over the tokens t that an index list names
     out      = sum_t exp(score[t]) k[t] / (sum_t exp(score[t]) + exp(sink))
 
-The tokens come from two paged caches, the sliding window and (where a layer has one) the compressed context. One
-launch walks the tiles of both lists, shared out evenly by the true lengths, which are read on the device: nothing
-here waits for the GPU, so that a CUDA graph can hold it. A second kernel merges the parts of a query by their
-log-sum-exp, in a fixed order: the same input gives the same bits.
+The tokens come from two paged caches, the sliding window and (where a layer has one) the compressed context.
+One launch walks the tiles of both lists, shared out evenly by the true lengths, which are read on the
+device: nothing here waits for the GPU, so that a CUDA graph can hold it. A second kernel merges the parts of
+a query by their log-sum-exp, in a fixed order: the same input gives the same bits.
 
-A page of either cache holds N tokens and is laid out as follows (bytes; a page is padded to a multiple of 576):
+A page of either cache holds N tokens and is laid out as follows (bytes; a page is padded to a multiple of
+576):
 
     [t * 576, + 448)          7 groups of 64 numbers, fp8 e4m3, of token t
     [t * 576 + 448, + 128)    64 numbers, bf16: the part with rotary positions
     [N * 576 + t * 8, + 8)    7 scales of the groups, ue8m0 (2 ** (byte - 127)), and a byte that is not used
 
 A scale is a power of two and belongs to a token and a group. So it is taken out of the product and put on the
-scores (before the softmax) and on the probabilities (after it), both of which are small, in place of the keys.
-The key goes to the tensor cores as fp16, in which every fp8 number is exact and a probability is eight times
-nearer than in bf16. What would not fit the range of fp16 is moved by a power of two, which costs nothing:
+scores (before the softmax) and on the probabilities (after it), both of which are small, in place of the
+keys. The key goes to the tensor cores as fp16, in which every fp8 number is exact and a probability is eight
+times nearer than in bf16. What would not fit the range of fp16 is moved by a power of two, which costs
+nothing:
 
   - q by its largest number, to below 2 ** 15;
-  - probability times scale by the largest scale met so far (``unit``), so that 2 ** 15 is the most there can be and
-    29 powers of two below it keep all their bits.
+  - probability times scale by the largest scale met so far (``unit``), so that 2 ** 15 is the most there can
+    be and 29 powers of two below it keep all their bits.
 
 The rotary part is bf16 on both sides; its probabilities are two bf16 numbers, one for the rest of the other.
 """
@@ -46,11 +49,9 @@ LOG2E = 1.4426950408889634
 # True only under TRITON_INTERPRET=1, where kernels run on the CPU, one program after the other.
 INTERPRET = triton.knobs.runtime.interpret
 
-# Every configuration that is launched. All of them fit sm_120 (101,376 bytes of shared memory a block) without
-# spilling; BLOCK_H heads and BLOCK_T tokens a tile.
-SPLIT_CONFIGS = (
-    {"BLOCK_H": 16, "BLOCK_T": 32, "num_warps": 4, "num_stages": 1},
-)
+# Every configuration that is launched. All of them fit sm_120 (101,376 bytes of shared memory a block)
+# without spilling; BLOCK_H heads and BLOCK_T tokens a tile.
+SPLIT_CONFIGS = ({"BLOCK_H": 16, "BLOCK_T": 32, "num_warps": 4, "num_stages": 1},)
 # BLOCK_S parts at most are merged by a program, BLOCK_D numbers of a head each.
 MERGE_CONFIGS = (
     {"BLOCK_S": 4, "BLOCK_D": 512, "num_warps": 4, "num_stages": 1},
@@ -80,7 +81,8 @@ def _byte(packed, group: tl.constexpr):
 
 @triton.jit
 def _dot(a, b, acc, INTERPRET: tl.constexpr):
-    """a @ b + acc in fp32. The interpreter multiplies the bits of bf16 as if they were whole numbers: not there."""
+    """a @ b + acc in fp32. The interpreter multiplies the bits of bf16 as if they were whole numbers: not
+    there."""
     if INTERPRET:
         return tl.dot(a.to(tl.float32), b.to(tl.float32), acc, input_precision="ieee")
     else:
@@ -165,8 +167,8 @@ def sparse_decode_split(
 ):
     """One part of the tokens of one query, for BLOCK_H heads. Grid (B, ceil(heads / BLOCK_H), parts).
 
-    q [B, heads, 512] bf16; window, extra: bytes of the caches; indices [B, width] int32, -1 for none; lengths [B]
-    int32: entries from there on do not count; sink [heads] fp32, in natural units.
+    q [B, heads, 512] bf16; window, extra: bytes of the caches; indices [B, width] int32, -1 for none;
+    lengths [B] int32: entries from there on do not count; sink [heads] fp32, in natural units.
 
     DIRECT (one part): out [B, heads, 512] bf16 and lse [B, heads] fp32 are the result. Otherwise out
     [B, heads, parts, 512] fp32 is normalised within the part, and lse [B, heads, parts] is in base 2; a part
@@ -228,7 +230,9 @@ def sparse_decode_split(
     slot = tl.arange(0, BLOCK_T)
     for tile in range(first, last):
         in_window = tile < window_tiles
-        listed = tl.where(in_window, window_indices + batch * window_stride, extra_indices + batch * extra_stride)
+        listed = tl.where(
+            in_window, window_indices + batch * window_stride, extra_indices + batch * extra_stride
+        )
         count = tl.where(in_window, window_count, extra_count)
         base = tl.where(in_window, window, extra)
         page_log2 = tl.where(in_window, window_page_log2, extra_page_log2)
@@ -241,7 +245,9 @@ def sparse_decode_split(
         within = token & ((1 << page_log2) - 1)
         rows = page + within * 576
         rows8 = rows.to(tl.pointer_type(tl.float8e4nv), bitcast=True)
-        rope_at = (rows + 448).to(tl.pointer_type(tl.bfloat16), bitcast=True)[:, None] + tl.arange(0, 64)[None, :]
+        rope_at = (rows + 448).to(tl.pointer_type(tl.bfloat16), bitcast=True)[:, None] + tl.arange(0, 64)[
+            None, :
+        ]
         scales_at = (page + ((576 << page_log2) + within * 8)).to(tl.pointer_type(tl.int64), bitcast=True)
         k7 = tl.load(rope_at, mask=valid[:, None], other=0.0)
         packed = tl.load(scales_at, mask=valid, other=0)
@@ -288,7 +294,6 @@ def sparse_decode_split(
         p_rest = _bf16(p - p_high.to(tl.float32), INTERPRET)
         acc7 = _dot(p_high, k7, acc7 * alpha[:, None], INTERPRET)
         acc7 = _dot(p_rest, k7, acc7, INTERPRET)
-
 
     lse2 = top + tl.log2(total)  # -inf without a token
     norm = tl.where(total > 0, total, 1.0)
@@ -370,8 +375,8 @@ def _processors(device: int) -> int:
 def plan(heads: int, queries: int, window: int, extra: int, processors: int) -> Tuple[dict, int]:
     """Which of SPLIT_CONFIGS a call is launched with, and in how many parts its tokens are taken.
 
-    ``window`` and ``extra`` are the widths of the index lists. As many parts as fill the GPU about once: more of
-    them cost more in the merge than they win.
+    ``window`` and ``extra`` are the widths of the index lists. As many parts as fill the GPU about once:
+    more of them cost more in the merge than they win.
     """
     config = SPLIT_CONFIGS[0]
     blocks = queries * triton.cdiv(heads, config["BLOCK_H"])
@@ -382,7 +387,9 @@ def plan(heads: int, queries: int, window: int, extra: int, processors: int) -> 
 def _bytes(cache: torch.Tensor) -> torch.Tensor:
     """The cache as plain bytes, [pages, N, 1, 584]; the page's padding is only in the stride."""
     if cache.shape[-1] != TOKEN_BYTES + SCALE_BYTES or cache.shape[-2] != 1 or cache.element_size() != 1:
-        raise ValueError(f"sm120 sparse decode: unknown layout of a cache, {tuple(cache.shape)} {cache.dtype}")
+        raise ValueError(
+            f"sm120 sparse decode: unknown layout of a cache, {tuple(cache.shape)} {cache.dtype}"
+        )
     if cache.shape[1] & (cache.shape[1] - 1):
         raise ValueError(f"sm120 sparse decode: {cache.shape[1]} tokens in a page, not a power of two")
     return cache if cache.dtype == torch.uint8 else cache.view(torch.uint8)
@@ -414,9 +421,9 @@ def decode(
 ) -> Tuple[torch.Tensor, torch.Tensor]:
     """Runs ``split`` (planned by ``planner``) and, for more than one part, the merge.
 
-    q [B, 1, H, 512] bf16; the caches [pages, N, 1, 584] of bytes or fp8; indices [B, 1, width] int32, -1 for none;
-    lengths [B] int32; sink [H] fp32. Gives out [B, 1, H, 512] bf16 and its log-sum-exp [B, H, 1] fp32, sink
-    included. A query without any token gets zeros.
+    q [B, 1, H, 512] bf16; the caches [pages, N, 1, 584] of bytes or fp8; indices [B, 1, width] int32, -1 for
+    none; lengths [B] int32; sink [H] fp32. Gives out [B, 1, H, 512] bf16 and its log-sum-exp [B, H, 1] fp32,
+    sink included. A query without any token gets zeros.
     """
     queries, one, heads, dim = q.shape
     if one != 1 or dim != HEAD_DIM:

@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse MLA decode for sm_120 in Gluon: what ``sm120_sparse_decode`` computes, with shared memory laid out by hand.
+"""Sparse MLA decode for sm_120 in Gluon: what ``sm120_sparse_decode`` computes, with shared memory laid out
+by hand.
 
-The mathematics, the caches and the merge are described there. Here the eight groups of 64 dimensions (seven of fp8,
-the rotary one last) are shared out over the warps, for the scores as well as for the values:
+The mathematics, the caches and the merge are described there. Here the eight groups of 64 dimensions (seven
+of fp8, the rotary one last) are shared out over the warps, for the scores as well as for the values:
 
   - a warp reads from shared memory only the keys and queries of its own groups, both times;
   - q stays in registers: a warp holds 1 / 8 of it (with eight warps) and not all of it;
-  - the scores are summed over the warps once a tile, and then every warp has all of them, so that the probabilities
-    are already where the second product needs them.
+  - the scores are summed over the warps once a tile, and then every warp has all of them, so that the
+    probabilities are already where the second product needs them.
 
-The next tile is read from memory into registers while this one is computed, and its indices one tile before that.
+The next tile is read from memory into registers while this one is computed, and its indices one tile before
+that.
 
-Keys go through fp16. The rotary part, bf16 in the cache, is exact in it between 2 ** -17 and 65504 and is cut off
-there: no key of a trained model is near.
+Keys go through fp16. The rotary part, bf16 in the cache, is exact in it between 2 ** -17 and 65504 and is
+cut off there: no key of a trained model is near.
 """
 
 from typing import Optional, Tuple
@@ -97,7 +99,8 @@ def _pages(base, token, page_log2, page_bytes):
 def _gather(
     base, page_log2, page_bytes, key_token, rope_token, scale_token, column, column_ok, rope_dim, scale_group
 ):
-    """What the cache holds for a tile: fp8 [8, T, 64] (the last group is none), bf16 [T, 64], exponents [8, T].
+    """What the cache holds for a tile: fp8 [8, T, 64] (the last group is none), bf16 [T, 64], exponents [8,
+    T].
 
     Of a token that is not there: zeros, and -1 for an exponent. The last group's exponent stands for 1.
     """
@@ -148,7 +151,8 @@ def sparse_decode_split(
 ):
     """As in ``sm120_sparse_decode``: one part of the tokens of one query, for BLOCK_H heads.
 
-    INTERPRET is not used: Triton's interpreter does not run Gluon. HOLD_Q keeps q in registers through the loop.
+    INTERPRET is not used: Triton's interpreter does not run Gluon. HOLD_Q keeps q in registers through the
+    loop.
     """
     WARPS: gl.constexpr = gl.num_warps()
     MMA: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [WARPS, 1, 1], [1, 16, 8])
@@ -162,7 +166,9 @@ def sparse_decode_split(
     SCORES: gl.constexpr = gl.SliceLayout(0, MMA)  # [head, token], the same in every warp
     HEADS: gl.constexpr = gl.SliceLayout(1, SCORES)
     SCALES: gl.constexpr = gl.SliceLayout(1, MMA)  # [group, token]
-    EXPONENTS: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [WARPS, 1], [1, 0])  # the same, a token a lane
+    EXPONENTS: gl.constexpr = gl.BlockedLayout(
+        [1, 1], [1, 32], [WARPS, 1], [1, 0]
+    )  # the same, a token a lane
     KEY_TOKENS: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(2, KEYS))
     ROPE_TOKENS: gl.constexpr = gl.SliceLayout(1, ROPE)
     SCALE_TOKENS: gl.constexpr = gl.SliceLayout(0, EXPONENTS)
@@ -183,7 +189,9 @@ def sparse_decode_split(
     window_indices += batch * window_stride
     extra_indices += batch * extra_stride
 
-    q_head = gl.program_id(1) * BLOCK_H + gl.arange(0, BLOCK_H, layout=gl.SliceLayout(0, gl.SliceLayout(2, QUERIES)))
+    q_head = gl.program_id(1) * BLOCK_H + gl.arange(
+        0, BLOCK_H, layout=gl.SliceLayout(0, gl.SliceLayout(2, QUERIES))
+    )
     q_group = gl.arange(0, 8, layout=gl.SliceLayout(1, gl.SliceLayout(2, QUERIES)))
     q_dim = gl.arange(0, 64, layout=gl.SliceLayout(0, gl.SliceLayout(1, QUERIES)))
     q_rows = q + batch * q_stride_b + q_head * q_stride_h
