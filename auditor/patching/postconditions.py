@@ -215,9 +215,11 @@ def changed_outcomes(
     """
     if not targets:
         return []
-    old = {gate.id: gate for gate in before.gates}
-    new = {gate.id: gate for gate in after.gates}
-    pairs = [(old[key], new[key]) for key in old if key in new]
+    pairs = _same_words(before.gates, after.gates)
+    known = {id(gate) for pair in pairs for gate in pair}
+    old = {gate.id: gate for gate in before.gates if id(gate) not in known}
+    new = {gate.id: gate for gate in after.gates if id(gate) not in known}
+    pairs += [(old[key], new[key]) for key in old if key in new]
     pairs += _rewritten(
         [g for k, g in old.items() if k not in new], [g for k, g in new.items() if k not in old]
     )
@@ -228,6 +230,25 @@ def changed_outcomes(
             if was != now:
                 out.append((target, f"{other.path}:{other.line} {other.symbol}".rstrip(), was, now))
     return sorted(set(out))
+
+
+def _same_words(before: Iterable[Gate], after: Iterable[Gate]) -> list[tuple[Gate, Gate]]:
+    """Gates that ask the same in the same function, as often as before: a test that took the place of another
+    is not the other one."""
+
+    def grouped(gates: Iterable[Gate]) -> dict[tuple[str, str, str], list[Gate]]:
+        out: dict[tuple[str, str, str], list[Gate]] = {}
+        for gate in sorted(gates, key=lambda gate: gate.line):
+            out.setdefault((gate.module, gate.symbol, gate.predicate), []).append(gate)
+        return out
+
+    old, new = grouped(before), grouped(after)
+    return [
+        pair
+        for key, gates in old.items()
+        if len(gates) == len(new.get(key, ()))
+        for pair in zip(gates, new[key], strict=True)
+    ]
 
 
 def _rewritten(gone: list[Gate], come: list[Gate]) -> list[tuple[Gate, Gate]]:
