@@ -18,6 +18,8 @@ from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 
 _REFERENCE = "sm_100"
+#: Verdicts of a finding on targets that it is not about.
+_NOT_FOUND = frozenset({"same"})
 #: Facts of one subject on one target: every word that an expectation may use for it.
 Words = frozenset[str]
 
@@ -91,6 +93,9 @@ def failures(expectation: Expectation, after: Report, before: Report) -> tuple[l
     good = 0
     for target, value in wanted.items():
         here, there = now.get(target, frozenset()), was.get(target, frozenset())
+        if kind == "query":
+            here, there = here - _NOT_FOUND, there - _NOT_FOUND
+            value = "absent" if value in _NOT_FOUND else value
         if value == "unchanged":
             if kind == "gate":
                 here, there = _decided(name, after, before, target), _decided(name, before, after, target)
@@ -139,8 +144,9 @@ def _facts(kind: str, name: str, report: Report) -> dict[str, Words]:
         found.setdefault(target, set()).update(words)
 
     if kind == "query":
+        query, _, symbol = name.partition(": ")
         for finding in report.findings:
-            if finding.query == name:
+            if finding.query == query and (not symbol or _ends(finding.symbol, symbol)):
                 for target, verdict in finding.verdict.items():
                     add(target, verdict)
     elif kind == "gate":
