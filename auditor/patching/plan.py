@@ -407,7 +407,14 @@ class _Plan:
         resolved = None
         changes = patch.changes
         if patch.reference is not None:
-            resolved = self.sources.resolve(patch)
+            try:
+                resolved = self.sources.resolve(patch)
+            except UserError as error:
+                if self.stop or error.code != "P060":
+                    raise
+                # Where all are asked for, one that cannot be read does not hide what is known of the others.
+                hint = f" ({error.hints[0]})" if error.hints else ""
+                return self._not_tried(entry, f"{error.fact}{hint}")
             changes = resolved.changes
         assert changes is not None
         mapped, named, left = self.map.change_set(changes)

@@ -18,6 +18,8 @@ from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 
 _REFERENCE = "sm_100"
+#: Verdicts of a finding on targets that it is not about.
+_NOT_FOUND = frozenset({"same"})
 #: Facts of one subject on one target: every word that an expectation may use for it.
 Words = frozenset[str]
 
@@ -91,6 +93,9 @@ def failures(expectation: Expectation, after: Report, before: Report) -> tuple[l
     good = 0
     for target, value in wanted.items():
         here, there = now.get(target, frozenset()), was.get(target, frozenset())
+        if kind == "query":
+            here, there = here - _NOT_FOUND, there - _NOT_FOUND
+            value = "absent" if value in _NOT_FOUND else value
         if value == "unchanged":
             if kind == "gate":
                 here, there = _decided(name, after, before, target), _decided(name, before, after, target)
@@ -139,8 +144,9 @@ def _facts(kind: str, name: str, report: Report) -> dict[str, Words]:
         found.setdefault(target, set()).update(words)
 
     if kind == "query":
+        query, _, symbol = name.partition(": ")
         for finding in report.findings:
-            if finding.query == name:
+            if finding.query == query and (not symbol or _ends(finding.symbol, symbol)):
                 for target, verdict in finding.verdict.items():
                     add(target, verdict)
     elif kind == "gate":
@@ -215,9 +221,11 @@ def changed_outcomes(
     """
     if not targets:
         return []
-    old = {gate.id: gate for gate in before.gates}
-    new = {gate.id: gate for gate in after.gates}
-    pairs = [(old[key], new[key]) for key in old if key in new]
+    pairs = _same_words(before.gates, after.gates)
+    known = {id(gate) for pair in pairs for gate in pair}
+    old = {gate.id: gate for gate in before.gates if id(gate) not in known}
+    new = {gate.id: gate for gate in after.gates if id(gate) not in known}
+    pairs += [(old[key], new[key]) for key in old if key in new]
     pairs += _rewritten(
         [g for k, g in old.items() if k not in new], [g for k, g in new.items() if k not in old]
     )
@@ -228,6 +236,25 @@ def changed_outcomes(
             if was != now:
                 out.append((target, f"{other.path}:{other.line} {other.symbol}".rstrip(), was, now))
     return sorted(set(out))
+
+
+def _same_words(before: Iterable[Gate], after: Iterable[Gate]) -> list[tuple[Gate, Gate]]:
+    """Gates that ask the same in the same function, as often as before: a test that took the place of another
+    is not the other one."""
+
+    def grouped(gates: Iterable[Gate]) -> dict[tuple[str, str, str], list[Gate]]:
+        out: dict[tuple[str, str, str], list[Gate]] = {}
+        for gate in sorted(gates, key=lambda gate: gate.line):
+            out.setdefault((gate.module, gate.symbol, gate.predicate), []).append(gate)
+        return out
+
+    old, new = grouped(before), grouped(after)
+    return [
+        pair
+        for key, gates in old.items()
+        if len(gates) == len(new.get(key, ()))
+        for pair in zip(gates, new[key], strict=True)
+    ]
 
 
 def _rewritten(gone: list[Gate], come: list[Gate]) -> list[tuple[Gate, Gate]]:
