@@ -75,6 +75,7 @@ AUDIT = Program(
         "baseline": Verb(
             "what is known of a tree, kept for the guard", "auditor.cli.audit_baseline:baseline"
         ),
+        "history": Verb("which commits changed what a gate means", "auditor.cli.audit_history:history"),
         "targets": Verb("which GPUs are known and what each can do", "auditor.cli.audit_targets:targets"),
         "query": Verb("named patterns: list, show, new, test, lint", "auditor.cli.audit_query:query"),
         "cache": Verb("what is cached and where: info, clear", "auditor.cli.audit_cache:cache"),

@@ -83,19 +83,27 @@ def gate_changes(old: Report, new: Report) -> tuple[list[Change], dict[str, int]
     changes = []
     same = undecided = 0
     for a, b in pairs:
-        change = _changed(a, b, new.targets)
+        change = change_of(a, b, new.targets)
         if change is None:
             same += 1
             undecided += any(outcome(b, target) == "unknown" for target in new.targets)
         else:
             changes.append(change)
     for gate in added:
-        after = {target: outcome(gate, target) for target in new.targets}
-        changes.append(_of_gate("added", gate, after=after))
+        changes.append(came(gate, new.targets))
     for gate in removed:
-        before = {target: outcome(gate, target) for target in old.targets}
-        changes.append(_of_gate("removed", gate, before=before))
+        changes.append(went(gate, old.targets))
     return changes, {"gates": len(new.gates), "same": same, "undecided in both": undecided}
+
+
+def came(gate: Gate, targets: tuple[str, ...]) -> Change:
+    """A gate that was not there before."""
+    return _of_gate("added", gate, after={target: outcome(gate, target) for target in targets})
+
+
+def went(gate: Gate, targets: tuple[str, ...]) -> Change:
+    """A gate that is not there any more."""
+    return _of_gate("removed", gate, before={target: outcome(gate, target) for target in targets})
 
 
 def _of_gate(kind: str, gate: Gate, **facts: Any) -> Change:
@@ -111,7 +119,8 @@ def _of_gate(kind: str, gate: Gate, **facts: Any) -> Change:
     )
 
 
-def _changed(a: Gate, b: Gate, targets: tuple[str, ...]) -> Change | None:
+def change_of(a: Gate, b: Gate, targets: tuple[str, ...]) -> Change | None:
+    """What changed between two states of one gate, or None."""
     differing = [target for target in targets if outcome(a, target) != outcome(b, target)]
     other_words = a.predicate != b.predicate
     if differing:

@@ -66,6 +66,38 @@ def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str
     return out
 
 
+def line_of_commits(
+    repo: GitRepo, old: str, new: str, paths: Iterable[str]
+) -> list[tuple[LogEntry, tuple[str, ...]]]:
+    """The first-parent commits between that touched one of the paths, oldest first, with those they touched.
+
+    A merge counts with what it brought in. UserError T013 where git refuses.
+    """
+    wanted = sorted(set(paths))
+    raw = repo.output(
+        "log",
+        "--no-show-signature",
+        "--first-parent",
+        "-m",
+        "--reverse",
+        "--no-renames",
+        "--name-only",
+        "-z",
+        f"--format=%x1e{FORMAT}%x1e",
+        f"{old}..{new}",
+        "--",
+        *(f":(literal,top){path}" for path in wanted),
+    )
+    parts = raw.decode("utf-8", "replace").split("\x1e")
+    return [
+        (
+            entry_of(head),
+            tuple(name.strip("\n") for name in names.strip("\0\n").split("\0") if name.strip("\n")),
+        )
+        for head, names in zip(parts[1::2], parts[2::2])
+    ]
+
+
 def changed_lines(repo: GitRepo, old: str, new: str, path: str) -> list[tuple[LogEntry, str]]:
     """The commits between that touched ``path``, newest first, each with the lines it added or removed."""
     raw = repo.output(

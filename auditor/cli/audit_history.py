@@ -1,0 +1,202 @@
+"""``audit history``: which commits changed what a gate means."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from auditor.cli.command import Option, VerbCommand
+from auditor.cli.options import Request, tree_options
+from auditor.errors import UserError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from auditor.gates.model import Gate, Report
+    from auditor.history.past import Past
+    from auditor.trees.between import LogEntry
+    from auditor.trees.git import GitRepo
+
+#: The range where none is named.
+_RANGE = "HEAD~200..HEAD"
+
+
+@click.command(
+    cls=VerbCommand,
+    example=(
+        "audit history deep_gemm_wrapper/configurer.py:22 735a256~200..735a256 --target sm_120,sm_121",
+        "audit history 1a4155c6a9c6 v0.5.13..HEAD --repo ../sglang --every",
+    ),
+)
+@click.argument("word", metavar="GATE")
+@click.argument("commits", metavar="[A..B]", default=_RANGE)
+@click.option(
+    "--every",
+    is_flag=True,
+    cls=Option,
+    section="what is asked",
+    help="Look at each commit that could matter.",
+)
+@click.option(
+    "--moved", is_flag=True, cls=Option, section="output", help="Also where it only moved or was respelled."
+)
+@tree_options()
+def history(word: str, commits: str, every: bool, moved: bool, request: Request) -> None:
+    """Which commits changed what this gate means, when, in which pull request, and from what to what?
+
+    GATE is a gate's id, path:line or a symbol, at the newer end of the range or at the older one. Commits are
+    found by halving; --every also finds changes that were taken back.
+    """
+    from auditor.cli.output import render, write_bytes
+    from auditor.reporting import pastpage
+
+    found = _past(word, commits, every, moved, request)
+    if request.format == "json":
+        write_bytes(pastpage.dumps(found), request.output)
+        return
+
+    def draw(console: Console) -> None:
+        pastpage.render(found, console, quiet=request.quiet)
+
+    render(draw, request.output, request.color)
+
+
+def _past(word: str, text: str, every: bool, moved: bool, request: Request) -> Past:
+    from auditor import __version__
+    from auditor.cli.progress import Progress
+    from auditor.history.model import Commit
+    from auditor.history.past import SCHEMA_VERSION, Past, events, kept, same_gate, symbols_of
+    from auditor.trees.between import commits_between, line_of_commits
+
+    first, last = _ends(text)
+    notes: list[str] = []
+    newer, repo, new = _audited(last, request)
+    older, _, old = _audited(first, request)
+    if old == new or not commits_between(repo, old, new):
+        back = old != new and bool(commits_between(repo, new, old))
+        fact = f"{text} is empty: {first} comes after {last}" if back else f"{text} holds no commit"
+        raise UserError(
+            "H020", fact, place=text, hints=[f"audit history {word} {last}..{first}"] if back else []
+        )
+    gate, here = _gate(word, newer, older)
+    symbols = symbols_of(gate, newer if here else older)
+    across = same_gate(gate, older if here else newer)
+    if across is not None:
+        for path, names in symbols_of(across, older if here else newer).items():
+            symbols.setdefault(path, set()).update(names)
+    line = _that_matter(repo, old, line_of_commits(repo, old, new, symbols), symbols)
+    points = [old, *(entry.oid for entry, _ in line)]
+    reports: dict[int, Report] = {0: older}
+    if len(points) > 1:
+        reports[len(points) - 1] = newer  # no commit after the last of them can matter
+
+    def gate_at(number: int, like: Gate) -> Gate | None:
+        if number not in reports:
+            with Progress(request.quiet).waiting(f"auditing {points[number][:9]}"):
+                reports[number] = _audited(points[number], request._replace(quiet=True))[0]
+        return same_gate(like, reports[number])
+
+    told = kept(events(gate_at, gate, len(points), newer.targets, every=every), moved)
+    changes = []
+    for number, change in told:
+        entry = line[number - 1][0]
+        commit = Commit(entry.oid, entry.date, entry.subject, entry.pr)
+        changes.append(msgspec.structs.replace(change, commits=(commit,)))
+    if not here:
+        notes.append(f"the gate is not in {newer.tree.label} any more")
+    total = len(commits_between(repo, old, new))
+    return Past(
+        schema_version=SCHEMA_VERSION,
+        tool=f"sglang-auditor {__version__}",
+        project=newer.project,
+        gate=gate.id,
+        path=gate.path,
+        symbol=gate.symbol,
+        what=f"{gate.kind} {gate.predicate}",
+        targets=newer.targets,
+        reference=newer.reference,
+        assumptions=newer.assumptions,
+        old=older.tree.label,
+        new=newer.tree.label,
+        commits=total,
+        touching=len(line),
+        audited=len(reports),
+        every=every,
+        events=tuple(changes),
+        notes=tuple(notes),
+    )
+
+
+def _that_matter(
+    repo: GitRepo,
+    old: str,
+    line: list[tuple[LogEntry, tuple[str, ...]]],
+    symbols: Mapping[str, Collection[str]],
+) -> list[tuple[LogEntry, tuple[str, ...]]]:
+    """The commits that change what the files say about the symbols."""
+    from auditor.history.past import text_of
+    from auditor.trees.commit import CommitTree
+
+    digests: dict[tuple[str, str], bytes] = {}
+
+    def said(commit: str, path: str) -> bytes:
+        tree = CommitTree(repo, commit)
+        blob = tree.blobs().get(path)
+        if blob is None:
+            return b""
+        if (path, blob) not in digests:
+            digests[path, blob] = text_of(tree.read(path), symbols[path])
+        return digests[path, blob]
+
+    known = {path: said(old, path) for path in symbols}
+    out = []
+    for entry, paths in line:
+        now = {path: said(entry.oid, path) for path in paths if path in symbols}
+        if any(known[path] != text for path, text in now.items()):
+            out.append((entry, paths))
+        known.update(now)
+    return out
+
+
+def _ends(text: str) -> tuple[str, str]:
+    first, dots, last = text.partition("..")
+    if not dots or not first or last.startswith("."):
+        hints = [f"audit history GATE {text or 'A'}..HEAD"]
+        raise UserError("H020", "a range of commits is written A..B", place=text, hints=hints)
+    return first, last or "HEAD"
+
+
+def _audited(word: str, request: Request) -> tuple[Report, GitRepo, str]:
+    """The audit of a commit, the repository it is in, and its full id."""
+    from auditor.cli.source import audited, opened
+    from auditor.trees.commit import CommitTree
+
+    plain = request._replace(commit=word, release=None, wheel=None, installed=None, worktree=False)
+    with opened(plain) as tree:
+        if not isinstance(tree, CommitTree):
+            raise UserError(
+                "H021", "a history needs a clone", hints=["audit history GATE A..B --repo ../sglang"]
+            )
+        return audited(tree, plain), tree.repo, tree.commit.oid
+
+
+def _gate(word: str, newer: Report, older: Report) -> tuple[Gate, bool]:
+    """The one gate that a word names, and whether the newer audit has it. UserError U012, H022."""
+    from auditor.cli.audit_gate import select
+
+    try:
+        gates, here = select(newer, word)[0], True
+    except UserError as error:
+        try:
+            gates, here = select(older, word)[0], False
+        except UserError:
+            raise error from None
+    if len(gates) != 1:
+        hints = [
+            f"audit history {gate.id}    # {gate.path}:{gate.line} {gate.predicate}" for gate in gates[:6]
+        ]
+        raise UserError("H022", f"{word!r} names {len(gates)} gates; one is needed", hints=hints)
+    return gates[0], here
