@@ -49,11 +49,12 @@ def gate_lines(report: GateReport, color: bool, quiet: bool = False) -> list[str
     rows = [row for row in report.rows if not (quiet and row.ok)]
     cells = [_cells(row) for row in rows]
     widths = [max(len(row[i]) for row in (*cells, _HEADS)) for i in range(len(_HEADS))]
-    before: tuple[str, str] | None = None
+    before: tuple[str, ...] | None = None
     for row, texts in zip(rows, cells):
-        group = (_place(row), row.target)
+        group = (_place(row), row.target, row.constants)
         if group != before:
-            out += [""] * bool(out) + [f"{group[0]} ({row.language}, {row.patch}) on {row.target}"]
+            said = f"; {row.constants}" if row.constants else ""
+            out += [""] * bool(out) + [f"{group[0]} ({row.language}, {row.patch}) on {row.target}{said}"]
             out.append("  " + _aligned(_HEADS, widths))
             before = group
         line = "  " + _aligned(texts, widths)

@@ -143,6 +143,7 @@ def test_the_command_says_it_and_its_exit_code(
     place = str(patchset(tmp_path, good, small, text=text))
     code, shown = run(place, "--kernels")
     assert code == 0, shown
+    assert "ops.py in_shared (gluon, ops) on sm_120; BYTES 1024\n" in shown
     assert "ROWS 99, num_warps 4                            101,376    40" in shown
     assert "✓ 2 kernels, 2 of 2 compilations hold on sm_120 (triton 3.6.0)" in shown
     assert shown.endswith("note: numerics: not run here; python -m pytest tests/kernels/test_x.py\n")

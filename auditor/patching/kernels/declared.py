@@ -54,6 +54,11 @@ class Declared:
     source: Source | None
     text: bytes
 
+    @property
+    def constants(self) -> str:
+        """The compile-time values that are the same in every configuration, as text."""
+        return ", ".join(f"{name} {_word(value)}" for name, value in self.kernel.constexprs.items())
+
     def launch(self, config: Config) -> Launch:
         """How it is launched in a configuration."""
         pointers = {name for name, kind in self.kernel.signature.items() if kind.startswith("*")}

@@ -156,6 +156,7 @@ def _row(item: _Item, found: dict[str, Compiled], launches: tuple[Launched, ...]
         function=each.kernel.function,
         language=each.kernel.language,
         target=item.target.name,
+        constants=each.constants,
         config=item.config.text,
         ok=False,
         reasons=("not compiled: no nvcc here",),
@@ -234,7 +235,7 @@ def _without_legal(kernels: tuple[Declared, ...], rows: tuple[GateRow, ...]) -> 
     """Kernels of which no configuration is good on a target, and shapes that nothing is launched for."""
     out = []
     for each in kernels:
-        mine = [r for r in rows if (r.patch, r.file, r.function) == _name(each)]
+        mine = [r for r in rows if (r.patch, r.file, r.function, r.constants) == _name(each)]
         for target in each.targets:
             here = [row for row in mine if row.target == target.name]
             if here and not any(row.ok for row in here):
@@ -249,5 +250,5 @@ def _without_legal(kernels: tuple[Declared, ...], rows: tuple[GateRow, ...]) -> 
     return list(dict.fromkeys(out))
 
 
-def _name(each: Declared) -> tuple[str, str, str]:
-    return each.patch.name, each.kernel.file, each.kernel.function
+def _name(each: Declared) -> tuple[str, str, str, str]:
+    return each.patch.name, each.kernel.file, each.kernel.function, each.constants

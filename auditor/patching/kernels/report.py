@@ -28,6 +28,7 @@ class GateRow(msgspec.Struct, frozen=True, kw_only=True):
     function: str
     language: Literal["triton", "gluon", "cuda"]
     target: str
+    constants: str  # compile-time values that are the same in every configuration: "HEADS 64, PAGED true"
     config: str  # "BLOCK_N 64, num_warps 4"
     ok: bool
     reasons: tuple[str, ...]  # why not
