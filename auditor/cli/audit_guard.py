@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import msgspec
 
@@ -9,7 +11,11 @@ from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
 from auditor.cli.request import FORMATS
 from auditor.cli.twotrees import compared, kinds_of_change, show
-from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
+from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK, UserError
+
+if TYPE_CHECKING:
+    from auditor.cli.twotrees import Compared
+    from auditor.history.model import PatchState
 
 
 @click.command(
@@ -17,6 +23,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     example=(
         "audit guard 735a256 origin/main --target sm_120,sm_121",
         "audit guard known.json HEAD --repo ../sglang --exceptions deliberate.yaml",
+        "audit guard 0.5.18 0.5.20 --target sm_120 --patchset sm120",
     ),
 )
 @click.argument("base", metavar="BASE")
@@ -30,12 +37,22 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     section="what is asked",
     help="Any change of these kinds instead: outcome, kernel, forced, default, predicate, added …",
 )
+@click.option(
+    "--patchset",
+    "patchsets",
+    metavar="NAME",
+    multiple=True,
+    cls=Option,
+    section="what is asked",
+    help="A patchset that must still go on the newer tree, and whose result must hold. Repeatable.",
+)
 @tree_options(formats=FORMATS, exceptions=True)
-def guard(base: str, new: str, trip: str, request: Request) -> int:
+def guard(base: str, new: str, trip: str, patchsets: tuple[str, ...], request: Request) -> int:
     """Did a newer tree change the meaning of something for these targets, or does everything still hold?
 
     Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel, or gets a
-    setting forced or a default wrong. Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
+    setting forced or a default wrong; with --patchset, where a patch does not go any more or what it promises
+    does not hold. Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
     """
     from auditor.history.exceptions import apply, excepted_gates, load_exceptions
     from auditor.history.guard import tripping
@@ -47,9 +64,25 @@ def guard(base: str, new: str, trip: str, request: Request) -> int:
             given = load_exceptions(request.exceptions)
             apply(found.new, given)  # for what it refuses: entries that fit nothing, or have expired
             deliberate = excepted_gates(given)
-        told = msgspec.structs.replace(found.diff, changes=tripping(found.diff, kinds, deliberate))
+        states = _states(patchsets, found, request)
+        changes = tripping(found.diff, kinds, deliberate)
+        told = msgspec.structs.replace(found.diff, changes=changes, patches=states)
         empty = "quiet: nothing that these targets rely on changed"
         show(found._replace(diff=told), request, verbose=2, tripped=told.changes, empty=empty)
     if found.problems:
         return EXIT_INPUT
-    return EXIT_FINDINGS if told.changes else EXIT_OK
+    return EXIT_FINDINGS if told.changes or any(state.trips for state in states) else EXIT_OK
+
+
+def _states(patchsets: tuple[str, ...], found: Compared, request: Request) -> tuple[PatchState, ...]:
+    if not patchsets:
+        return ()
+    if found.tree is None:
+        raise UserError(
+            "U005",
+            "a kept report has no files that a patch could be tried on",
+            hints=["name the newer tree as a commit, a release, a wheel or a folder"],
+        )
+    from auditor.cli.guardpatches import patch_states
+
+    return patch_states(patchsets, found.tree, found.old_tree, request)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from auditor.cli.output import note, write_bytes
@@ -31,7 +31,7 @@ def _bytes(paper: Paper, request: Request, tree: SourceTree | None) -> str:
         from auditor.reporting import sarif
 
         # in a checkout the upload hashes the lines; of any other tree it has no files
-        source = None if tree is None or tree.info().kind == "worktree" else tree.read
+        source = None if tree is None or tree.info().kind == "worktree" else _source(tree)
         targets = "+".join(paper.targets)
         data = sarif.dumps(
             paper,
@@ -51,6 +51,12 @@ def _bytes(paper: Paper, request: Request, tree: SourceTree | None) -> str:
     from auditor.reporting import github
 
     return github.render(paper)
+
+
+def _source(tree: SourceTree) -> Callable[[str], bytes]:
+    """Reads a file of a tree; what is gone from it (a place in the older tree) reads as empty."""
+    known = tree.blobs()
+    return lambda path: tree.read(path) if path in known else b""
 
 
 def _summary(paper: Paper, request: Request) -> None:

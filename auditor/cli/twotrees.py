@@ -37,6 +37,7 @@ class Compared(NamedTuple):
     between: str
     problems: bool
     new: Report
+    old_tree: SourceTree | None = None
 
 
 class _Side(NamedTuple):
@@ -60,7 +61,8 @@ def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator
         flags = _flags(old, new, request)
         found = compare(old.report, new.report, kernels=maps, flags=flags, notes=notes)
         found, between = _with_commits(found, old, new, request)
-        yield Compared(found, new.tree, between, bool(old.report.problems or new.report.problems), new.report)
+        problems = bool(old.report.problems or new.report.problems)
+        yield Compared(found, new.tree, between, problems, new.report, old.tree)
 
 
 def show(
@@ -96,6 +98,7 @@ def show(
             tree=found.tree,
             commits=found.between,
             empty=empty,
+            patches=request.verbose > 0,
         )
 
     render(draw, request.output, request.color)

@@ -17,7 +17,7 @@ from auditor.history.model import KINDS, Change, Diff
 from auditor.history.words import short_name
 from auditor.native.model import Availability, Cell, Row
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 #: Verdicts of queries whose coming and going is a kind of change of its own.
 _OF_VERDICT = {"env-forced": "forced", "wrong-default": "default"}
 _ORDER = list(KINDS)

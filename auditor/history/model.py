@@ -54,6 +54,24 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     area: str = ""
 
 
+class PatchState(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What becomes of one patch on the newer tree, or one thing that the patched tree should hold.
+
+    ``status`` of a patch is a word of ``patches status``; of a check it is ok, failed or not run.
+    """
+
+    patchset: str
+    name: str  # of the patch, or the level of the check: compiles, names, symbols, audit
+    status: str
+    kind: str = "patch"  # patch | check
+    before: str = ""  # status of the patch on the older tree, "" where that is not known
+    note: str = ""
+    detail: tuple[str, ...] = ()  # what does not go, or does not hold
+    path: str = ""  # in the newer tree, where one place can be named
+    line: int = 0
+    trips: bool = False
+
+
 class Diff(msgspec.Struct, frozen=True):
     """Two trees and what changed. ``stats``: gates the same, undecided in both, and changes per kind."""
 
@@ -68,3 +86,4 @@ class Diff(msgspec.Struct, frozen=True):
     changes: tuple[Change, ...]
     stats: dict[str, int]
     notes: tuple[str, ...] = ()  # what could not be compared, and why
+    patches: tuple[PatchState, ...] = ()  # of the patchsets that the guard was asked about

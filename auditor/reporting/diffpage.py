@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from auditor.history.model import KINDS, Change, Diff
-from auditor.reporting.notes import commit_words
+from auditor.reporting.notes import PATCH_LINES, PATCH_NEWS, commit_words
 from auditor.reporting.terminal import WIDEST
 from auditor.reporting.text import Page, Places, Span, clean
 
@@ -29,13 +30,18 @@ def render(
     tree: SourceTree | None = None,
     commits: str = "",
     empty: str,
+    patches: bool = False,
 ) -> None:
-    """Print a comparison. ``tree`` is the newer one, for links; ``commits`` says how many lie between."""
+    """Print a comparison. ``tree`` is the newer one, for links; ``commits`` says how many lie between.
+
+    ``patches``: every patch is listed, not only what trips or is news.
+    """
     page = Page(min(console.width, WIDEST))
     paths = {change.path for change in diff.changes} | {c.old_path for c in diff.changes if c.old_path}
     places = Places(paths, tree, console.is_terminal)
     if not quiet:
         _header(diff, page, commits)
+    _patches(diff, page, patches)
     for kind, meaning in KINDS.items():
         listed = [change for change in diff.changes if change.kind == kind]
         if not listed or (kind in QUIET_KINDS and not verbose):
@@ -61,8 +67,40 @@ def header_lines(diff: Diff, commits: str) -> list[str]:
         " · ".join(word for word in words if word),
         " · ".join([*counts, same]),
         f"for {', '.join(diff.targets)}",
+        *patch_lines(diff),
         *(f"note: {clean(note)}" for note in diff.notes),
     ]
+
+
+def patch_lines(diff: Diff) -> list[str]:
+    """One line a patchset: ``patches of sm120: 8 clean, 1 upstream, 1 conflict``."""
+    out = []
+    for name in dict.fromkeys(state.patchset for state in diff.patches):
+        own = [state for state in diff.patches if state.patchset == name]
+        counts = Counter(state.status for state in own if state.kind == "patch")
+        failed = [state.name for state in own if state.kind == "check" and state.trips]
+        text = f"patches of {name}: " + ", ".join(f"{n} {status}" for status, n in counts.items())
+        out.append(f"{text}; not held: {', '.join(failed)}" if failed else text)
+    return out
+
+
+def _patches(diff: Diff, page: Page, everything: bool) -> None:
+    """What trips, then what is news, then what is asked for besides."""
+    listed = [s for s in diff.patches if s.trips or s.status in PATCH_NEWS or everything]
+    if not listed:
+        return
+    page.blank()
+    page.add(Span("patches".ljust(_INDENT), "bold yellow"), Span("what becomes of them on the newer tree"))
+    for state in sorted(listed, key=lambda state: not state.trips):
+        way = f"{state.before} → {state.status}" if state.before not in ("", state.status) else state.status
+        name = f"{state.patchset}: {state.name}"
+        page.add(Span(clean(f"  {name}").ljust(_INDENT - 1) + "  "), Span(way, "bold" if state.trips else ""))
+        for text in (state.note, *state.detail[:PATCH_LINES]):
+            if text:
+                page.paragraph(text, indent=_INDENT)
+        left = len(state.detail) - PATCH_LINES
+        if left > 0:
+            page.paragraph(f"… and {left:,} more; --format json lists them", indent=_INDENT)
 
 
 def _header(diff: Diff, page: Page, commits: str) -> None:
@@ -125,7 +163,7 @@ def _ways(change: Change) -> list[str]:
 
 def _footer(diff: Diff, page: Page, verbose: int, empty: str) -> None:
     hidden = [kind for kind in QUIET_KINDS if kind in diff.stats and not verbose]
-    if not diff.changes:
+    if not diff.changes and not any(state.trips for state in diff.patches):
         page.blank()
         page.paragraph(empty)
     if hidden:

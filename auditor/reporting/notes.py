@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from auditor.gates.model import Finding, Gate, Predicate, Report, TreeFacts
-from auditor.history.model import KINDS, Change, Diff
+from auditor.history.model import KINDS, Change, Diff, PatchState
 from auditor.reporting.items import MEANING, Item, items, shown_targets
 from auditor.reporting.text import clean
 
@@ -210,11 +210,18 @@ def of_diff(diff: Diff, lines: Iterable[str], tripped: Collection[Change], nothi
     """The notes of a comparison. Changes that ``tripped`` the guard are errors."""
     worst = set(map(id, tripped))
     notes = [_of_change(change, id(change) in worst) for change in diff.changes]
+    notes += [_of_patch(state) for state in diff.patches if state.trips or state.status in PATCH_NEWS]
+    quiet = Counter(
+        "patches that go" if state.kind == "patch" else "checks of patched trees"
+        for state in diff.patches
+        if not state.trips and state.status not in PATCH_NEWS
+    )
     rules = {
         f"change/{kind}": Rule(f"change/{kind}", kind, text[:1].upper() + text[1:] + ".", "note")
         for kind, text in KINDS.items()
         if any(change.kind == kind for change in diff.changes)
     }
+    rules |= {note.rule: PATCH_RULES[note.rule] for note in notes if note.rule in PATCH_RULES}
     return Paper(
         title=f"{diff.project} {diff.old.label} → {diff.new.label}",
         lines=tuple(lines),
@@ -222,8 +229,41 @@ def of_diff(diff: Diff, lines: Iterable[str], tripped: Collection[Change], nothi
         targets=diff.targets,
         notes=_distinct(notes),
         rules=rules,
+        left_out=dict(quiet),
         nothing=nothing,
     )
+
+
+#: Of a patch with one of these a person wants to hear, though nothing needs to be done at once.
+PATCH_NEWS = ("upstream", "obsolete", "look")
+PATCH_RULES = {
+    "patchset/patch": Rule("patchset/patch", "patch", "What became of a patch on the newer tree.", "error"),
+    "patchset/result": Rule(
+        "patchset/result", "patched tree", "What the newer tree should hold with its patches.", "error"
+    ),
+}
+
+
+def _of_patch(state: PatchState) -> Note:
+    rule = "patchset/patch" if state.kind == "patch" else "patchset/result"
+    way = f"{state.before} → {state.status}" if state.before not in ("", state.status) else state.status
+    return Note(
+        rule=rule,
+        level="error" if state.trips else "note",
+        path=state.path or f"{state.patchset}/{state.name}",
+        line=state.line or 1,
+        end_line=state.line or 1,
+        symbol="",
+        message=f"{state.patchset}: {state.name}: {way}" + (f": {state.note}" if state.note else ""),
+        verdicts={},
+        key=_key(rule, state.patchset, state.name),
+        area="patches",
+        detail=state.detail[:PATCH_LINES],
+    )
+
+
+#: Hunks or facts of a patch that are shown; the JSON has them all.
+PATCH_LINES = 12
 
 
 def _of_change(change: Change, trips: bool) -> Note:
