@@ -19,17 +19,19 @@ A page of either cache holds N tokens and is laid out as follows (bytes; a page 
     [t * 576 + 448, + 128)    64 numbers, bf16: the part with rotary positions
     [N * 576 + t * 8, + 8)    7 scales of the groups, ue8m0 (2 ** (byte - 127)), and a byte that is not used
 
-A scale is a power of two and belongs to a token and a group. So it is taken out of the product and put on the
-scores (before the softmax) and on the probabilities (after it), both of which are small, in place of the
-keys. The key goes to the tensor cores as fp16, in which every fp8 number is exact and a probability is eight
-times nearer than in bf16. What would not fit the range of fp16 is moved by a power of two, which costs
-nothing:
+Keys go to the tensor cores as fp16, multiplied by their scale as they are unpacked. In fp16 a probability is
+eight times nearer than in bf16, and a key with its scale is exact as long as it is in range. What might not
+be is moved by a power of two, which costs no accuracy:
 
+  - a key's scale by the largest scale met so far (``unit``): a token is exact down to 2 ** -15 of it, and
+    below that off by at most 2 ** -25 of the unit;
   - q by its largest number, to below 2 ** 15;
-  - probability times scale by the largest scale met so far (``unit``), so that 2 ** 15 is the most there can
-    be and 29 powers of two below it keep all their bits.
+  - probabilities by 2 ** 10.
 
 The rotary part is bf16 on both sides; its probabilities are two bf16 numbers, one for the rest of the other.
+
+What limits this kernel is not memory but the length of one tile's chain of steps, so two blocks should fit
+on a multiprocessor: on sm_120 that is 50,176 bytes of shared memory and 255 registers each with 4 warps.
 """
 
 import functools
@@ -49,22 +51,54 @@ LOG2E = 1.4426950408889634
 # True only under TRITON_INTERPRET=1, where kernels run on the CPU, one program after the other.
 INTERPRET = triton.knobs.runtime.interpret
 
-# Every configuration that is launched. All of them fit sm_120 (101,376 bytes of shared memory a block)
-# without spilling; BLOCK_H heads and BLOCK_T tokens a tile.
-SPLIT_CONFIGS = ({"BLOCK_H": 16, "BLOCK_T": 32, "num_warps": 4, "num_stages": 1},)
+# Every configuration that is launched: BLOCK_H heads and BLOCK_T tokens a tile. All of them fit sm_120
+# (101,376 bytes of shared memory a block) without spilling, the first one twice a multiprocessor.
+SPLIT_CONFIGS = (
+    {"BLOCK_H": 16, "BLOCK_T": 32, "num_warps": 4, "num_stages": 1},
+    {"BLOCK_H": 32, "BLOCK_T": 64, "num_warps": 8, "num_stages": 1},
+)
 # BLOCK_S parts at most are merged by a program, BLOCK_D numbers of a head each.
 MERGE_CONFIGS = (
     {"BLOCK_S": 4, "BLOCK_D": 512, "num_warps": 4, "num_stages": 1},
     {"BLOCK_S": 16, "BLOCK_D": 256, "num_warps": 4, "num_stages": 1},
-    {"BLOCK_S": 64, "BLOCK_D": 64, "num_warps": 4, "num_stages": 1},
+    {"BLOCK_S": 32, "BLOCK_D": 128, "num_warps": 4, "num_stages": 1},
 )
+#: The most parts that the merge takes.
+MOST_PARTS = 32
 
 
 @triton.jit
 def _fp8(rows, group: tl.constexpr, valid):
-    """64 numbers of one group of each token, [T, 64] fp8; zero where a token is not valid."""
+    """One group of each token, [T, 64] bytes; zero where a token is not valid."""
     at = rows[:, None] + (group * 64 + tl.arange(0, 64))[None, :]
-    return tl.load(at, mask=valid[:, None], other=0.0)
+    return tl.load(at, mask=valid[:, None], other=0)
+
+
+@triton.jit
+def _half(keys, packed, group: tl.constexpr, unit, INTERPRET: tl.constexpr):
+    """One group of each token in fp16, [T, 64], times its scale in ``unit``.
+
+    In assembler that the compiler may not move: it would unpack after sharing the bytes out over the
+    threads, twice, and a byte at a time.
+    """
+    factor = _power(tl.maximum(_byte(packed, group) - unit + 127, 0)).to(tl.float16)[:, None]
+    if INTERPRET:
+        return keys.to(tl.float8e4nv, bitcast=True).to(tl.float16) * factor
+    else:
+        return tl.inline_asm_elementwise(
+            """{ .reg .b16 low, high;
+            .reg .b32 first, second;
+            mov.b32 {low, high}, $2;
+            cvt.rn.f16x2.e4m3x2 first, low;
+            cvt.rn.f16x2.e4m3x2 second, high;
+            mul.rn.f16x2 $0, first, $3;
+            mul.rn.f16x2 $1, second, $4; }""",
+            "=r,=r,r,r,r",
+            [keys, factor],
+            dtype=tl.float16,
+            is_pure=False,
+            pack=4,
+        )
 
 
 @triton.jit
@@ -109,21 +143,6 @@ def _highest(top, q):
 def _moved(q, factor):
     """q [H, 64] in fp16, moved by a power of two."""
     return (q.to(tl.float32) * factor).to(tl.float16)
-
-
-@triton.jit
-def _score(s, q, keys, packed, group: tl.constexpr, INTERPRET: tl.constexpr):
-    """Scores [H, T] fp32, with one group's part added: q [H, 64] fp16, keys [T, 64] fp8."""
-    zero = tl.zeros([q.shape[0], keys.shape[0]], tl.float32)
-    part = _dot(q, tl.trans(keys.to(tl.float16)), zero, INTERPRET)
-    return s + part * _power(_byte(packed, group))[None, :]
-
-
-@triton.jit
-def _value(acc, alpha, p, keys, packed, unit, group: tl.constexpr, INTERPRET: tl.constexpr):
-    """One group's accumulator [H, 64], in ``unit``, with the tile's values added by weights p [H, T]."""
-    scale = _power(tl.maximum(_byte(packed, group) - unit + 142, 0))
-    return _dot((p * scale[None, :]).to(tl.float16), keys.to(tl.float16), acc * alpha[:, None], INTERPRET)
 
 
 @triton.jit
@@ -244,58 +263,68 @@ def sparse_decode_split(
         page = base + (token >> page_log2).to(tl.int64) * page_bytes
         within = token & ((1 << page_log2) - 1)
         rows = page + within * 576
-        rows8 = rows.to(tl.pointer_type(tl.float8e4nv), bitcast=True)
         rope_at = (rows + 448).to(tl.pointer_type(tl.bfloat16), bitcast=True)[:, None] + tl.arange(0, 64)[
             None, :
         ]
         scales_at = (page + ((576 << page_log2) + within * 8)).to(tl.pointer_type(tl.int64), bitcast=True)
         k7 = tl.load(rope_at, mask=valid[:, None], other=0.0)
         packed = tl.load(scales_at, mask=valid, other=0)
-        k0 = _fp8(rows8, 0, valid)
-        k1 = _fp8(rows8, 1, valid)
-        k2 = _fp8(rows8, 2, valid)
-        k3 = _fp8(rows8, 3, valid)
-        k4 = _fp8(rows8, 4, valid)
-        k5 = _fp8(rows8, 5, valid)
-        k6 = _fp8(rows8, 6, valid)
+        k0 = _fp8(rows, 0, valid)
+        k1 = _fp8(rows, 1, valid)
+        k2 = _fp8(rows, 2, valid)
+        k3 = _fp8(rows, 3, valid)
+        k4 = _fp8(rows, 4, valid)
+        k5 = _fp8(rows, 5, valid)
+        k6 = _fp8(rows, 6, valid)
 
-        s = _dot(q7, tl.trans(k7), tl.zeros([BLOCK_H, BLOCK_T], tl.float32), INTERPRET) * q_factor
-        s = _score(s, q0, k0, packed, 0, INTERPRET)
-        s = _score(s, q1, k1, packed, 1, INTERPRET)
-        s = _score(s, q2, k2, packed, 2, INTERPRET)
-        s = _score(s, q3, k3, packed, 3, INTERPRET)
-        s = _score(s, q4, k4, packed, 4, INTERPRET)
-        s = _score(s, q5, k5, packed, 5, INTERPRET)
-        s = _score(s, q6, k6, packed, 6, INTERPRET)
-        s = tl.where(valid[None, :], s * q_back, float("-inf"))
+        # The largest scale so far; what was added up before is moved to it.
+        highest = tl.maximum(tl.maximum(_byte(packed, 0), _byte(packed, 1)), _byte(packed, 2))
+        highest = tl.maximum(tl.maximum(highest, _byte(packed, 3)), _byte(packed, 4))
+        highest = tl.maximum(tl.maximum(highest, _byte(packed, 5)), _byte(packed, 6))
+        new_unit = tl.maximum(unit, tl.max(highest, axis=0))
+        moved = _power(tl.maximum(unit - new_unit + 127, 0))
+        unit = new_unit
+        k0 = _half(k0, packed, 0, unit, INTERPRET)
+        k1 = _half(k1, packed, 1, unit, INTERPRET)
+        k2 = _half(k2, packed, 2, unit, INTERPRET)
+        k3 = _half(k3, packed, 3, unit, INTERPRET)
+        k4 = _half(k4, packed, 4, unit, INTERPRET)
+        k5 = _half(k5, packed, 5, unit, INTERPRET)
+        k6 = _half(k6, packed, 6, unit, INTERPRET)
+        zero = tl.zeros([BLOCK_H, BLOCK_T], tl.float32)
+        s = _dot(q0, tl.trans(k0), zero, INTERPRET)
+        s = _dot(q1, tl.trans(k1), s, INTERPRET)
+        s = _dot(q2, tl.trans(k2), s, INTERPRET)
+        s = _dot(q3, tl.trans(k3), s, INTERPRET)
+        s = _dot(q4, tl.trans(k4), s, INTERPRET)
+        s = _dot(q5, tl.trans(k5), s, INTERPRET)
+        s = _dot(q6, tl.trans(k6), s, INTERPRET)
+        rope = _dot(q7, tl.trans(k7), zero, INTERPRET)
+        s = tl.where(valid[None, :], s * (q_back * _power(unit)) + rope * scale_log2, float("-inf"))
 
         new_top = tl.maximum(top, tl.max(s, axis=1))
         # Without a valid token so far the maximum is -inf, and -inf - -inf is not a number.
         shift = tl.where(new_top == float("-inf"), 0.0, new_top)
         alpha = tl.exp2(top - shift)
-        p = tl.exp2(s - shift[:, None])
+        p = tl.exp2(s - (shift - 10)[:, None])
         total = total * alpha + tl.sum(p, axis=1)
         top = new_top
 
-        highest = tl.maximum(tl.maximum(_byte(packed, 0), _byte(packed, 1)), _byte(packed, 2))
-        highest = tl.maximum(tl.maximum(highest, _byte(packed, 3)), _byte(packed, 4))
-        highest = tl.maximum(tl.maximum(highest, _byte(packed, 5)), _byte(packed, 6))
-        new_unit = tl.maximum(unit, tl.max(highest, axis=0))
-        alpha8 = alpha * _power(tl.maximum(unit - new_unit + 127, 0))
-        unit = new_unit
-        acc0 = _value(acc0, alpha8, p, k0, packed, unit, 0, INTERPRET)
-        acc1 = _value(acc1, alpha8, p, k1, packed, unit, 1, INTERPRET)
-        acc2 = _value(acc2, alpha8, p, k2, packed, unit, 2, INTERPRET)
-        acc3 = _value(acc3, alpha8, p, k3, packed, unit, 3, INTERPRET)
-        acc4 = _value(acc4, alpha8, p, k4, packed, unit, 4, INTERPRET)
-        acc5 = _value(acc5, alpha8, p, k5, packed, unit, 5, INTERPRET)
-        acc6 = _value(acc6, alpha8, p, k6, packed, unit, 6, INTERPRET)
+        half = p.to(tl.float16)
+        alpha8 = (alpha * moved)[:, None]
+        acc0 = _dot(half, k0, acc0 * alpha8, INTERPRET)
+        acc1 = _dot(half, k1, acc1 * alpha8, INTERPRET)
+        acc2 = _dot(half, k2, acc2 * alpha8, INTERPRET)
+        acc3 = _dot(half, k3, acc3 * alpha8, INTERPRET)
+        acc4 = _dot(half, k4, acc4 * alpha8, INTERPRET)
+        acc5 = _dot(half, k5, acc5 * alpha8, INTERPRET)
+        acc6 = _dot(half, k6, acc6 * alpha8, INTERPRET)
         p_high = _bf16(p, INTERPRET)
         p_rest = _bf16(p - p_high.to(tl.float32), INTERPRET)
         acc7 = _dot(p_high, k7, acc7 * alpha[:, None], INTERPRET)
         acc7 = _dot(p_rest, k7, acc7, INTERPRET)
 
-    lse2 = top + tl.log2(total)  # -inf without a token
+    lse2 = top + (tl.log2(total) - 10)  # -inf without a token
     norm = tl.where(total > 0, total, 1.0)
     if DIRECT:
         row = batch * heads + head
@@ -315,7 +344,7 @@ def sparse_decode_split(
         write = heads_ok & (first < last)
     out_rows = out + row * 512
     factor = 1.0 / norm
-    factor8 = factor * _power(unit - 15)
+    factor8 = factor * _power(unit)
     _store(out_rows, acc0, 0, factor8, write, DIRECT, INTERPRET)
     _store(out_rows, acc1, 1, factor8, write, DIRECT, INTERPRET)
     _store(out_rows, acc2, 2, factor8, write, DIRECT, INTERPRET)
@@ -365,7 +394,7 @@ def sparse_decode_merge(
         tl.store(lse + row, (high + tl.log2(total)) * 0.6931471805599453)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def _processors(device: int) -> int:
     """How many multiprocessors a GPU has."""
     return torch.cuda.get_device_properties(device).multi_processor_count
@@ -375,13 +404,17 @@ def _processors(device: int) -> int:
 def plan(heads: int, queries: int, window: int, extra: int, processors: int) -> Tuple[dict, int]:
     """Which of SPLIT_CONFIGS a call is launched with, and in how many parts its tokens are taken.
 
-    ``window`` and ``extra`` are the widths of the index lists. As many parts as fill the GPU about once:
-    more of them cost more in the merge than they win.
+    ``window`` and ``extra`` are the widths of the index lists. As many parts as the GPU holds at once, and
+    then as few as leave the longest one no longer: more of them cost more in the merge than they win. Where
+    a part a query fills the GPU, larger blocks: they read a token half as often.
     """
-    config = SPLIT_CONFIGS[0]
+    config, blocks_each = SPLIT_CONFIGS[0], 2
+    if heads > 16 and 2 * queries * triton.cdiv(heads, 32) >= processors:
+        config, blocks_each = SPLIT_CONFIGS[1], 1
     blocks = queries * triton.cdiv(heads, config["BLOCK_H"])
     tiles = triton.cdiv(window, config["BLOCK_T"]) + triton.cdiv(extra, config["BLOCK_T"])
-    return config, max(1, min(tiles, processors // blocks, 64))
+    most = max(1, min(tiles, blocks_each * processors // blocks, MOST_PARTS))
+    return config, max(1, triton.cdiv(tiles, triton.cdiv(max(1, tiles), most)))
 
 
 def _bytes(cache: torch.Tensor) -> torch.Tensor:

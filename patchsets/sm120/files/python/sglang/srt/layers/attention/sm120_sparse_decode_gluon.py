@@ -361,3 +361,32 @@ def sm120_sparse_decode_gluon(
         extra_indices,
         extra_topk_length,
     )
+
+
+def flash_mla_with_kvcache(
+    *,
+    q: torch.Tensor,
+    k_cache: torch.Tensor,
+    indices: torch.Tensor,
+    head_dim_v: int,
+    softmax_scale: Optional[float] = None,
+    topk_length: Optional[torch.Tensor] = None,
+    attn_sink: Optional[torch.Tensor] = None,
+    extra_k_cache: Optional[torch.Tensor] = None,
+    extra_indices_in_kvcache: Optional[torch.Tensor] = None,
+    extra_topk_length: Optional[torch.Tensor] = None,
+) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Takes what the attention backend passes by name, and gives (out, log-sum-exp)."""
+    if head_dim_v != 512:
+        raise ValueError(f"sm120 sparse decode: values of {head_dim_v} numbers, not 512")
+    return sm120_sparse_decode_gluon(
+        q,
+        k_cache,
+        indices,
+        q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale,
+        topk_length,
+        attn_sink,
+        extra_k_cache,
+        extra_indices_in_kvcache,
+        extra_topk_length,
+    )
