@@ -18,10 +18,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 
 T = TypeVar("T")
 
-_INT = re.compile(r"0|-?[1-9][0-9]{0,17}")
+_INT = lazy(r"0|-?[1-9][0-9]{0,17}")
 _WORDS: dict[str, Any] = {"true": True, "false": False, "null": None, "": None}
 
 

@@ -13,6 +13,7 @@ from auditor.cli.command import VerbCommand
 from auditor.cli.options import Request, tree_options
 from auditor.cli.source import audited, opened
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 #: More gates than this are listed by line instead of in full.
 _IN_FULL = 6
-_PLACE = re.compile(r"(.+):(\d+)")
+_PLACE = lazy(r"(.+):(\d+)")
 
 
 @click.command(

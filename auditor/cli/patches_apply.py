@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from auditor.patching.write.operations import Step, Written
     from auditor.patching.write.target import Target
 
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 HOW = "how it is written (to a checkout: staged, unless a branch is named)"
 
 
@@ -306,11 +307,25 @@ def _steps(plan: Plan) -> list[Step]:
 
 def _date(text: str) -> str:
     """``seconds zone`` of a date as mails, DEP-3 fields or git write it; "" if it is none."""
-    from datetime import datetime, timezone
-    from email.utils import parsedate_to_datetime
+    from datetime import datetime, timedelta, timezone
 
     if re.fullmatch(r"\d{1,12} [+-]\d{4}", text):
         return text
+    # As git writes it: loading the reader of mails takes longer than reading ten dates.
+    plain = re.fullmatch(
+        r"(?:[A-Z][a-z]{2}, )?(\d\d?) ([A-Z][a-z]{2}) (\d{4}) (\d\d):(\d\d):(\d\d) ([+-])(\d\d)(\d\d)", text
+    )
+    if plain and plain[2] in _MONTHS:
+        day, year, hour, minute, second, hours, minutes = (int(plain[n]) for n in (1, 3, 4, 5, 6, 8, 9))
+        offset = timedelta(hours=hours, minutes=minutes) * (-1 if plain[7] == "-" else 1)
+        try:
+            month = _MONTHS.index(plain[2]) + 1
+            when = datetime(year, month, day, hour, minute, second, tzinfo=timezone(offset))
+            return f"{int(when.timestamp())} {plain[7]}{plain[8]}{plain[9]}"
+        except ValueError:
+            pass
+    from email.utils import parsedate_to_datetime
+
     for read in (parsedate_to_datetime, datetime.fromisoformat):
         try:
             when = read(text)

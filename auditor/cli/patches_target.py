@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 
 from auditor.cli.command import Option
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 
 if TYPE_CHECKING:
     from auditor.patching.patchset import Patchset
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 TARGET = "which target (without any: the clone or folder you are in)"
 OUTPUT = "output"
-_RELEASE = re.compile(r"v?(\d+(?:\.\d+)+(?:[.-]?(?:post|rc|a|b)\d+)?)")
+_RELEASE = lazy(r"v?(\d+(?:\.\d+)+(?:[.-]?(?:post|rc|a|b)\d+)?)")
 
 _Command = Callable[..., Any]
 

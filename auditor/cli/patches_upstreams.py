@@ -14,6 +14,7 @@ import click
 from auditor.cli.command import Option
 from auditor.cli.patches_target import base_tree, judge_for, profile_of, sources_for, the_target
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 
 if TYPE_CHECKING:
     from auditor.patching.patchset import Patchset
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from auditor.profile import Profile
     from auditor.trees.base import SourceTree
 
-_NAMED = re.compile(r"([a-z0-9][a-z0-9._-]*)=(.+)", re.DOTALL)
+_NAMED = lazy(r"([a-z0-9][a-z0-9._-]*)=(.+)", re.DOTALL)
 
 _Command = Callable[..., Any]
 

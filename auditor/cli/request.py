@@ -11,6 +11,7 @@ import re
 from typing import Any, NamedTuple
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 
 #: Values of ``--format`` for other tools; see :mod:`auditor.cli.papers`.
 FORMATS = ("sarif", "github", "markdown", "junit")
@@ -21,7 +22,7 @@ SOURCE = "which tree (without any: the clone you are in, else the public reposit
 QUESTION = "what is asked"
 OUTPUT = "output"
 
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
+_URL = lazy(r"[a-z][a-z0-9+.-]*://|[\w.-]+@[\w.-]+:")
 
 
 class Spec(NamedTuple):
@@ -146,15 +147,15 @@ def verdicts_value(text: str) -> tuple[str, ...]:
 
 #: What can be assumed: how the key is spelled, which values it takes, and one that is right.
 _ASSUMABLE = (
-    (re.compile(r"cuda"), re.compile(r"\d+\.\d+"), "cuda=12.8"),
-    (re.compile(r"machine"), re.compile(r"\w+"), "machine=aarch64"),
-    (re.compile(r"model"), re.compile(r"\w+"), "model=CLASS"),
-    (re.compile(r"cmake\.[A-Za-z_]\w*"), re.compile(r".*", re.DOTALL), "cmake.NAME=ON"),
-    (re.compile(r"env\.[A-Za-z_]\w*"), re.compile(r".*", re.DOTALL), "env.NAME=1"),
-    (re.compile(r"arg\.[A-Za-z_]\w*"), re.compile(r".*", re.DOTALL), "arg.NAME=auto"),
+    (lazy(r"cuda"), lazy(r"\d+\.\d+"), "cuda=12.8"),
+    (lazy(r"machine"), lazy(r"\w+"), "machine=aarch64"),
+    (lazy(r"model"), lazy(r"\w+"), "model=CLASS"),
+    (lazy(r"cmake\.[A-Za-z_]\w*"), lazy(r".*", re.DOTALL), "cmake.NAME=ON"),
+    (lazy(r"env\.[A-Za-z_]\w*"), lazy(r".*", re.DOTALL), "env.NAME=1"),
+    (lazy(r"arg\.[A-Za-z_]\w*"), lazy(r".*", re.DOTALL), "arg.NAME=auto"),
     (
-        re.compile(r"dep\.[A-Za-z_]\w*"),
-        re.compile(r"absent|present|no|yes|false|true|0|1|\d+\.\w[\w.+]*"),
+        lazy(r"dep\.[A-Za-z_]\w*"),
+        lazy(r"absent|present|no|yes|false|true|0|1|\d+\.\w[\w.+]*"),
         "dep.NAME=absent",
     ),
 )

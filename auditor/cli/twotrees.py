@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -13,6 +12,7 @@ import msgspec
 from auditor.cli.request import FORMATS, Request, in_actions
 from auditor.cli.source import audited, opened
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from auditor.native.model import Availability
     from auditor.trees.base import SourceTree
 
-_VERSION = re.compile(r"v?\d+\.\d+(\.\d+)*([a-z]+\d+)*(\.post\d+)?")
+_VERSION = lazy(r"v?\d+\.\d+(\.\d+)*([a-z]+\d+)*(\.post\d+)?")
 #: Changes whose commit is looked for line by line; more would take long.
 _MOST_TRACED = 60
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from auditor.lazyre import lazy
 from auditor.trees.between import LogEntry
 from auditor.trees.git import GitRepo, MissingObject
 from auditor.trees.versions import files_of
 
-_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
-_DEFINED = re.compile(rb"(?m)^[ \t]*(?:(?:async )?(?:def|class)[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[(:]|=[^=])")
+_WORD = lazy(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
+_DEFINED = lazy(rb"(?m)^[ \t]*(?:(?:async )?(?:def|class)[ \t]+)?([A-Za-z_]\w*)[ \t]*(?:[(:]|=[^=])")
 #: A commit with more files is not read for the names that it took away.
 _MOST = 400
 

@@ -10,6 +10,7 @@ import re
 import unicodedata
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 
 _MAX_PATH = 4096
 _MAX_NAME = 255
@@ -24,7 +25,7 @@ _ESCAPES = {
 #: Pairs of prefixes that git writes before the two names (``diff.mnemonicPrefix`` included).
 _PREFIXES = {"a": "b", "b": "a", "i": "w", "w": "i", "c": "iw", "o": "w", "1": "2", "2": "1"}
 #: What editors and people append to the copy they keep.
-_BACKUP = re.compile(r"(?:\.(?:orig|bak|old|backup|org|new|patched|fixed)\d*|~)$")
+_BACKUP = lazy(r"(?:\.(?:orig|bak|old|backup|org|new|patched|fixed)\d*|~)$")
 
 
 def check_path(path: str, place: str | None = None) -> str:

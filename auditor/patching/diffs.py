@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.patching import gitbinary
 from auditor.patching.diffpaths import (
     check_path,
@@ -35,7 +36,7 @@ __all__ = [
 OPT_IN = ("modes", "symlinks", "markers")
 _FILE_MODES = {"100644": "100644", "100755": "100755", "100664": "100644"}
 _EMPTY = blob_id(b"")
-_MARKER = re.compile(rb"(?:<{7}|>{7}|\|{7})(?: .*)?\r?\n?")
+_MARKER = lazy(rb"(?:<{7}|>{7}|\|{7})(?: .*)?\r?\n?")
 
 
 def parse_patch(

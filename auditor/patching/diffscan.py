@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.patching import gitbinary
 from auditor.patching.model import Hunk
 
@@ -69,11 +70,11 @@ class Scan:
     only_in: list[tuple[int, str]] = field(default_factory=list)  # `Only in DIR: NAME` of diff -r
 
 
-_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: ?(.*))?", re.DOTALL)
-_INDEX = re.compile(rb"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: ([0-7]{6}))?")
-_MODE = re.compile(rb"[0-7]{6}")
-_TIME = re.compile(rb"(\s+)(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?.*)$")
-_BINARY = re.compile(rb"Binary files .* differ|Files .* differ")
+_HUNK = lazy(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@(?: ?(.*))?", re.DOTALL)
+_INDEX = lazy(rb"index ([0-9a-f]{4,64})\.\.([0-9a-f]{4,64})(?: ([0-7]{6}))?")
+_MODE = lazy(rb"[0-7]{6}")
+_TIME = lazy(rb"(\s+)(\d{4}-\d\d-\d\d \d\d:\d\d(?::\d\d)?.*)$")
+_BINARY = lazy(rb"Binary files .* differ|Files .* differ")
 
 
 def scan(data: bytes, name: str = "", limits: Limits = DEFAULT_LIMITS) -> Scan:

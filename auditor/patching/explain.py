@@ -7,11 +7,11 @@ line, and the one named is the one before which it goes and with which it stops.
 from __future__ import annotations
 
 import keyword
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.patching.culprit import Culprit, culprit_of
 from auditor.patching.line import Line, gallop, relevant, turn
 from auditor.patching.linediff import changed_ranges, split_lines
@@ -27,8 +27,8 @@ from auditor.trees.between import LogEntry
 from auditor.trees.git import GitRepo
 from auditor.trees.overlay import OverlayTree
 
-_WORD = re.compile(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
-_DEFINES = re.compile(rb"(?m)^[ \t]*(?:async )?(?:def|class) ([A-Za-z_]\w*)")
+_WORD = lazy(rb"[A-Za-z_][A-Za-z0-9_]{2,}")
+_DEFINES = lazy(rb"(?m)^[ \t]*(?:async )?(?:def|class) ([A-Za-z_]\w*)")
 #: Versions of a file up to which every change to the lines is named.
 _FOLLOWED = 400
 _NEAR = 3

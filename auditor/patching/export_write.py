@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 
-_OURS = re.compile(r"[\w.-]+\.patch|series|(RESULT\.)?SHA256SUMS|Dockerfile\.patches")
+_OURS = lazy(r"[\w.-]+\.patch|series|(RESULT\.)?SHA256SUMS|Dockerfile\.patches")
 #: Where a build of a package puts what it makes, beside the export.
 _BUILT = "dist"
 

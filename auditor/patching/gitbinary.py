@@ -7,14 +7,14 @@ letter says how many, then base 85; together a zlib stream of the size that the 
 from __future__ import annotations
 
 import base64
-import re
 import zlib
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.trees.names import blob_id
 
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-_HEAD = re.compile(rb"(literal|delta) (\d{1,12})")
+_HEAD = lazy(rb"(literal|delta) (\d{1,12})")
 _STORED = 65_535
 
 

@@ -14,6 +14,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.patching.edits.model import Edit, Settled
 from auditor.patching.kernels.model import Kernel
 from auditor.patching.model import ChangeSet
@@ -29,7 +30,7 @@ STATUS_WORDS: dict[str, str | None] = {
     "Inactive-Upstream": None,
     "Inappropriate": "why",
 }
-_STATUS = re.compile(r"(?P<word>[A-Za-z-]+)(?:\s*\[(?P<detail>[^\[\]]*)\])?(?P<rest>.*)", re.DOTALL)
+_STATUS = lazy(r"(?P<word>[A-Za-z-]+)(?:\s*\[(?P<detail>[^\[\]]*)\])?(?P<rest>.*)", re.DOTALL)
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 Name = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=80)]
 

@@ -8,16 +8,18 @@ import quopri
 import re
 from dataclasses import dataclass, field
 
-_MBOX = re.compile(rb"From ([0-9a-f]{40}|[0-9a-f]{64}) .*")
-_FIELD = re.compile(r"([A-Za-z][A-Za-z0-9-]*):(?:[ \t]+(.*)|)$")
+from auditor.lazyre import lazy
+
+_MBOX = lazy(rb"From ([0-9a-f]{40}|[0-9a-f]{64}) .*")
+_FIELD = lazy(r"([A-Za-z][A-Za-z0-9-]*):(?:[ \t]+(.*)|)$")
 #: Fields that may also stand in the text: Yocto keeps them there, and DEP-3 allows a second paragraph.
-_IN_TEXT = re.compile(
+_IN_TEXT = lazy(
     r"(Upstream-Status|Forwarded|Origin|Bug(?:-[A-Za-z0-9]+)?|Applied-Upstream|Last-Update|X-[A-Za-z0-9-]+)"
     r":[ \t]+(.*)$",
     re.IGNORECASE,
 )
 #: A line of prose that would end it; the writer puts one blank more before it.
-ENDS_PROSE = re.compile(r" *(?:---(?:\s|$)|diff -|Index: |From |={20}|@@ -|\*\*\* )")
+ENDS_PROSE = lazy(r" *(?:---(?:\s|$)|diff -|Index: |From |={20}|@@ -|\*\*\* )")
 #: No subject or name is longer; decoding and cutting take more than linear time.
 _LONGEST = 4_000
 #: The fields of a mail end within so many bytes.

@@ -19,6 +19,7 @@ import msgspec
 from auditor import yamlio
 from auditor.data import data_root
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.patching.diffs import DEFAULT_LIMITS, OPT_IN, parse_patch
 from auditor.patching.header import (
     Header,
@@ -34,7 +35,7 @@ from auditor.patching.model import ChangeSet
 from auditor.patching.paths import STATE_FOLDER
 
 Form = Literal["structural", "diff", "reference"]
-_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,79}")
+_NAME = lazy(r"[a-z0-9][a-z0-9._-]{0,79}")
 _FILE_LIMIT = 64 << 20
 
 

@@ -6,11 +6,11 @@ the same rule. Links and letter case on the disk are checked by :mod:`auditor.pa
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Collection, Iterable
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.patching.diffpaths import check_path, plain_name
 
 #: Where records of what was applied lie in a folder without git.
@@ -19,7 +19,7 @@ STATE_FOLDER = ".patches-state"
 #: Names of a part of a path that belong to other tools or to us.
 _FORBIDDEN = {".hg", ".svn", "__pycache__", STATE_FOLDER}
 #: Files that make git run or fetch things in whatever folder they lie, and what NTFS calls them for short.
-_GIT_FILES = re.compile(r"\.gitmodules|\.gitattributes|gitmod~[1-9]|gitatt~[1-9]|(?:gi7eba|gi7d29)~[1-9]")
+_GIT_FILES = lazy(r"\.gitmodules|\.gitattributes|gitmod~[1-9]|gitatt~[1-9]|(?:gi7eba|gi7d29)~[1-9]")
 
 
 def check_target_path(path: str, place: str | None = None) -> str:

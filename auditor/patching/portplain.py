@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from auditor.lazyre import lazy
 from auditor.patching.model import Hunk, Status
 from auditor.patching.porthunks import find
 
-_DEFINES = re.compile(rb"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
-_NAMED = re.compile(rb"(?:def|class)[ \t]+(\w+)")
+_DEFINES = lazy(rb"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+_NAMED = lazy(rb"(?:def|class)[ \t]+(\w+)")
 
 
 @dataclass(frozen=True)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
+from auditor.lazyre import lazy
 from auditor.patching.porthunks import Applied
 from auditor.patching.portlines import Group
 
-_DEFINITION = re.compile(rb"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
+_DEFINITION = lazy(rb"([ \t]*)(?:async[ \t]+)?(?:def|class)[ \t]+(\w+)")
 _STARTS = (b"def ", b"class ", b"async ")
 
 Scope = tuple[bytes, ...]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 import msgspec
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.patching.diffs import parse_patch
 from auditor.patching.exact import apply_exactly
 from auditor.patching.linediff import changed_ranges, split_lines
@@ -31,7 +31,7 @@ from auditor.trees.base import SourceTree
 
 FOLDER = "rebase"
 STATE = "state.json"
-_MARK = re.compile(rb"(?m)^(<{7}|>{7}|\|{7})(?: .*)?\r?$")
+_MARK = lazy(rb"(?m)^(<{7}|>{7}|\|{7})(?: .*)?\r?$")
 _MOST = 64 << 20
 
 

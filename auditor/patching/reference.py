@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.patching.header import Reference
 from auditor.patching.linediff import file_change
 from auditor.patching.model import ChangeSet, FileChange
@@ -19,7 +20,7 @@ from auditor.profile import compile_patterns
 from auditor.trees.git import GitRepo, MissingObject
 from auditor.trees.names import decode_path
 
-_NO_ID = re.compile(r"0+")
+_NO_ID = lazy(r"0+")
 
 
 @dataclass(frozen=True)

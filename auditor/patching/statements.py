@@ -14,7 +14,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
-_TOKEN = re.compile(
+from auditor.lazyre import lazy
+
+_TOKEN = lazy(
     rb"""
     (?P<space>[ \t\f\r\n]+|\\\r?\n)
   | (?P<comment>\#[^\r\n]*)

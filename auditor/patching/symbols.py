@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
+from auditor.lazyre import lazy
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 
@@ -80,7 +81,7 @@ def _imports(tree: ast.Module, name: str, package: bool) -> Iterator[Import]:
                 yield Import(module, alias.name, alias.lineno)
 
 
-_FROM = re.compile(rb"(?m)^[ \t]*from\s+([.\w]+)\s+import\s*(?:\(([^()]*)\)|([^\n]*(?:\\\n[^\n]*)*))")
+_FROM = lazy(rb"(?m)^[ \t]*from\s+([.\w]+)\s+import\s*(?:\(([^()]*)\)|([^\n]*(?:\\\n[^\n]*)*))")
 
 
 def imports_at(

@@ -10,11 +10,12 @@ import re
 from collections.abc import Callable
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.patching.patchset import Patchset, Upstream
 from auditor.patching.state import Facts
 from auditor.profile import Profile, Roots, profile_names
 
-_PACKAGE = re.compile(r"[A-Za-z_]\w*")
+_PACKAGE = lazy(r"[A-Za-z_]\w*")
 
 
 def facts_of(profile: Profile) -> Facts | None:

@@ -12,6 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from auditor.lazyre import lazy
 from auditor.patching.delta import ranges_of
 from auditor.patching.plan import Plan, Planned
 from auditor.patching.symbols import (
@@ -31,7 +32,7 @@ from auditor.trees.cache import remembered
 from auditor.trees.names import blob_id
 
 Level = Literal["bytes", "compiles", "names", "symbols", "audit", "kernels"]
-_MARKER = re.compile(rb"(?m)^(?:<{7}|>{7})(?: |\r?$)")
+_MARKER = lazy(rb"(?m)^(?:<{7}|>{7})(?: |\r?$)")
 
 
 @dataclass(frozen=True)
@@ -269,7 +270,7 @@ def _dangling(plan: Plan, file: _Touched) -> list[tuple[Import, str]]:
     return found
 
 
-_DEFINES = re.compile(rb"(?m)^\s*(?:async\s+)?(?:def|class)\s+(\w+)|^ {0,4}(\w+)\s*(?::[^=\n]+)?=[^=]")
+_DEFINES = lazy(rb"(?m)^\s*(?:async\s+)?(?:def|class)\s+(\w+)|^ {0,4}(\w+)\s*(?::[^=\n]+)?=[^=]")
 
 
 def _may_lose(file: _Touched) -> bool:

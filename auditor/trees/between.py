@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from auditor.lazyre import lazy
 from auditor.trees.git import GitRepo
 
 #: How git's log is asked for what :func:`entry_of` reads.
 FORMAT = "%H%x1f%cs%x1f%s"
-_PR = re.compile(r"\(#(\d+)\)\s*$")
+_PR = lazy(r"\(#(\d+)\)\s*$")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from auditor.lazyre import lazy
+
 T = TypeVar("T")
 
 VARIABLE = "SGLANG_AUDITOR_CACHE_DIR"
@@ -27,7 +29,7 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _EVERY = 64
 _SHARE = 0.8
 _MAGIC = b"SAC1"
-_PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
+_PLAIN = lazy(r"[A-Za-z0-9][A-Za-z0-9._-]{0,120}")
 _README = """This folder is the cache of sglang-auditor: facts about source files, downloaded wheels and
 clones. Everything in it can be deleted at any time; it comes back when it is needed.
 Another place for it can be set with the environment variable SGLANG_AUDITOR_CACHE_DIR.

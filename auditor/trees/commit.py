@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.trees.base import TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.git import CommitFacts, GitRepo, MissingObject
 from auditor.trees.names import decode_path
 
-_RELEASE_TAG = re.compile(r"v?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|a\d+|b\d+)?)")
+_RELEASE_TAG = lazy(r"v?(\d+(?:\.\d+)+(?:\.post\d+|rc\d+|a\d+|b\d+)?)")
 
 
 class CommitTree:

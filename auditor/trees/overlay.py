@@ -22,8 +22,8 @@ class OverlayTree:
         self.base = base
         self.changes = dict(sorted(changes.items()))
         self._label = label
-        under = base.blobs()
-        blobs = dict(under)
+        blobs = dict(base.blobs())
+        known = len(blobs)
         for path, data in self.changes.items():
             parts = path.split("/")
             if "\0" in path or not path or any(part in ("", ".", "..") for part in parts):
@@ -32,9 +32,11 @@ class OverlayTree:
                 if path not in blobs:
                     raise ValueError(f"nothing to remove at {path!r}")
                 del blobs[path]
+                known -= 1
             else:
                 blobs[path] = blob_id(data)
-        self._blobs = dict(sorted(blobs.items()))
+        # A tree lists its files in order: only a new one can be out of place.
+        self._blobs = blobs if len(blobs) == known else {path: blobs[path] for path in sorted(blobs)}
 
     def info(self) -> TreeInfo:
         base = self.base.info()

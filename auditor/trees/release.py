@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import cache_dir, write_whole
 from auditor.trees.locks import cache_trouble, locked_folder
 from auditor.trees.names import normal_name
 from auditor.trees.wheel import WheelTree
 
-_VERSION = re.compile(r"v?(\d+(?:\.\d+)*(?:[-_.]?(?:a|b|rc|post|dev)\d*)*(?:\+[a-z0-9.]+)?)", re.IGNORECASE)
+_VERSION = lazy(r"v?(\d+(?:\.\d+)*(?:[-_.]?(?:a|b|rc|post|dev)\d*)*(?:\+[a-z0-9.]+)?)", re.IGNORECASE)
 
 #: Which build is read does not depend on the machine that reads it, so that the same release is the same
 #: bytes everywhere. If there is no such build, the index is asked which ones there are.

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.trees.base import SourceTree
 from auditor.trees.commit import CommitTree
 from auditor.trees.git import GitRepo, checked_revision, network_error, run_git
 from auditor.trees.locks import cache_trouble, locked_folder
 
-_URL = re.compile(r"(?:https?|ssh|git|file)://\S+|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:\S+")
+_URL = lazy(r"(?:https?|ssh|git|file)://\S+|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:\S+")
 
 
 class RemoteTree(CommitTree):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
+from auditor.lazyre import lazy
 from auditor.trees.between import FORMAT, LogEntry, entry_of
 from auditor.trees.cache import remembered
 from auditor.trees.git import GitRepo
 
-_TAG = re.compile(r"v?(\d+(?:\.\d+)+(?:\.?post\d+)?)")
-_LITERAL = re.compile(rb"""(?m)^(?:__version__|version)\s*=\s*["'](\d+(?:\.\d+)+(?:\.?post\d+)?)["']""")
+_TAG = lazy(r"v?(\d+(?:\.\d+)+(?:\.?post\d+)?)")
+_LITERAL = lazy(rb"""(?m)^(?:__version__|version)\s*=\s*["'](\d+(?:\.\d+)+(?:\.?post\d+)?)["']""")
 _KIND = "path-versions"
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from auditor.lazyre import lazy
 from auditor.patching.edits import conditions, model, statements, texts, values
 from auditor.patching.edits.anchors import Place, Tree, elsewhere, module_itself, resolve, resolve_name
 from auditor.patching.edits.expand import expanded
@@ -320,7 +321,7 @@ def _differs(work: _Work, tree: SourceTree, path: str) -> bool:
     return work.tree.files[path] != before
 
 
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_WORD = lazy(r"[A-Za-z_]\w*")
 
 
 def _check_names(work: _Work, tree: SourceTree, profile: Profile, *, imports: bool) -> None:

@@ -9,14 +9,15 @@ from typing import Any
 
 import msgspec
 
+from auditor.lazyre import lazy
 from auditor.patching.edits import model, texts
 from auditor.patching.edits.items import insert_item
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import Lines, Splice
 
-_BLANK = re.compile(r"[ \t\r\n]*")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_SCALAR = re.compile(r"[^\s,\]}]+")
+_BLANK = lazy(r"[ \t\r\n]*")
+_STRING = lazy(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_SCALAR = lazy(r"[^\s,\]}]+")
 
 
 def change(data: bytes, path: str, edit: model.Strict) -> list[Splice]:
@@ -142,8 +143,8 @@ def _read_json(data: bytes, path: str) -> Value:
     return reader.value()
 
 
-_TOML_LINE = re.compile(r"[ \t]*(?:(\[\[?)([^\]\n]+)\]\]?|([A-Za-z0-9_.\"'-][^=\n#]*?)[ \t]*=[ \t]*)")
-_TOML_STRING = re.compile(
+_TOML_LINE = lazy(r"[ \t]*(?:(\[\[?)([^\]\n]+)\]\]?|([A-Za-z0-9_.\"'-][^=\n#]*?)[ \t]*=[ \t]*)")
+_TOML_STRING = lazy(
     r'"""(?:[^\\]|\\.)*?"""(?!")|' + r"'''.*?'''(?!')|" + r'"(?:[^"\\\n]|\\.)*"|' + r"'[^'\n]*'", re.DOTALL
 )
 
@@ -331,7 +332,7 @@ def _add(data: bytes, path: str, root: Value, edit: model.AddToList, kind: str) 
     )
 
 
-_CMAKE_TOKEN = re.compile(rb'#\[(=*)\[.*?\]\1\]|#[^\n]*|"(?:[^"\\]|\\.)*"|\(|\)|[^\s()#"]+', re.DOTALL)
+_CMAKE_TOKEN = lazy(rb'#\[(=*)\[.*?\]\1\]|#[^\n]*|"(?:[^"\\]|\\.)*"|\(|\)|[^\s()#"]+', re.DOTALL)
 
 
 def _cmake(data: bytes, path: str, edit: model.AddToList) -> list[Splice]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from auditor.lazyre import lazy
 from auditor.patching.edits.source import Lines, Splice
 
-_TOKEN = re.compile(rb"#[^\r\n]*|,|[^#,]+")
+_TOKEN = lazy(rb"#[^\r\n]*|,|[^#,]+")
 
 
 def insert_item(

@@ -10,7 +10,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_ARGUMENT = re.compile(
+from auditor.lazyre import lazy
+
+_ARGUMENT = lazy(
     r"(?P<type>[A-Za-z]\w*(?:\[\d*\])?\??(?:\[\d*\]\??)?)(?P<alias>\(\w+!?(?:\s*->\s*\w+)?\)|!)?(?P<more>\[\d*\]|\?)*"
     r"\s+(?P<name>[A-Za-z_]\w*)\s*(?:=\s*(?P<default>.+))?",
     re.DOTALL,

@@ -18,10 +18,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from auditor.lazyre import lazy
 from auditor.patching.edits.miss import Miss
 
 _BOM = b"\xef\xbb\xbf"
-_NEWLINE = re.compile(rb"\r\n|\n|\r")
+_NEWLINE = lazy(rb"\r\n|\n|\r")
 BLOCKS = ("body", "orelse", "finalbody")
 
 

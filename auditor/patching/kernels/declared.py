@@ -12,6 +12,7 @@ from typing import Any
 
 from auditor.arch.targets import Target, load_targets
 from auditor.errors import UserError
+from auditor.lazyre import lazy
 from auditor.native.triton_build import LANGUAGES, Launch, Outside, Source
 from auditor.patching.kernels.formula import Wrong as WrongFormula
 from auditor.patching.kernels.formula import names_of
@@ -28,8 +29,8 @@ from auditor.patching.patchset import Patch, Patchset
 
 #: What a configuration may say about the launch; everything else in it is a compile-time value.
 OPTIONS = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg"})
-_GLOBAL = re.compile(rb"\b__global__\b[^;{]*?\b(\w+)\s*\(")
-_TYPE = re.compile(r"\*?(?:[iu](?:1|8|16|32|64)|fp(?:16|32|64)|bf16|f16|f32|fp8e\w+)")
+_GLOBAL = lazy(rb"\b__global__\b[^;{]*?\b(\w+)\s*\(")
+_TYPE = lazy(r"\*?(?:[iu](?:1|8|16|32|64)|fp(?:16|32|64)|bf16|f16|f32|fp8e\w+)")
 
 
 @dataclass(frozen=True)

@@ -278,7 +278,13 @@ class Checkout:
                 self._git("update-index", "-z", "--index-info", stdin=b"\0".join(lines) + b"\0", index=index)
             # Facts of the new files, so that nothing has to be read again; also where an earlier run was
             # killed before it came to this. A failure costs only that.
-            self.repo.run(*quiet, "update-index", "-q", "--refresh", work_tree=True, index=index)
+            # Only of these: a look at every file of the tree takes longer than all the rest.
+            there_now = [path for path, entry in wanted if entry]
+            for at in range(0, len(there_now), 500):
+                self.repo.run(
+                    "--literal-pathspecs", *quiet, "add", "--refresh", "--", *there_now[at : at + 500],
+                    work_tree=True, index=index,
+                )  # fmt: skip
 
     def _at(self, ref: str) -> str:
         return self.repo.first_commit([ref])

@@ -12,7 +12,7 @@ import msgspec
 from auditor.errors import EXIT_CONFLICT, UserError
 from auditor.patching.delta import delta
 from auditor.patching.state import SCHEMA, Applied, State, encode, how_it_stands
-from auditor.patching.treeid import parse_listing, tree_id
+from auditor.patching.treeid import tree_id, tree_with
 from auditor.patching.unapply import take_back
 from auditor.patching.upstreams import facts_of
 from auditor.patching.write.checkout import Checkout, Commit, IndexEntry
@@ -450,16 +450,20 @@ def _result(target: Target, after: dict[str, _File], way: str) -> str:
             else:
                 blobs[path] = blob_id(data)
         return listing_id(blobs)
+    changes = {
+        path.encode(): None if data is None else (_git_mode(perm).encode(), blob_id(data).encode())
+        for path, (data, perm) in after.items()
+    }
     if way == "commits":
         head, _ = target.checkout.head()
-        listing = parse_listing(target.checkout.repo.list_tree(head.tree))
-    else:
-        listing = target.checkout.index_listing()
-    for path, (data, perm) in after.items():
-        if data is None:
-            listing.pop(path.encode(), None)
+        repo = target.checkout.repo
+        return tree_with(head.tree, changes, lambda oid: next(repo.read_objects([oid])))
+    listing = target.checkout.index_listing()
+    for name, entry in changes.items():
+        if entry is None:
+            listing.pop(name, None)
         else:
-            listing[path.encode()] = (_git_mode(perm).encode(), blob_id(data).encode())
+            listing[name] = entry
     return tree_id(listing)
 
 

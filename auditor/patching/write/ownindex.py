@@ -8,7 +8,6 @@ only held while the copy is made and put in place.
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -64,7 +63,7 @@ def own_index(git_dir: Path, store: Path, patience: float) -> Iterator[Path]:
         _take(store / _HELD, lock, patience)
         try:
             if (git_dir / "index").exists():
-                shutil.copy2(git_dir / "index", store / _COPY)  # its time is what git tells old facts by
+                _copy(git_dir / "index", store / _COPY)
             yield store / _COPY
             if (store / _COPY).exists():
                 os.replace(store / _COPY, git_dir / "index")
@@ -72,6 +71,14 @@ def own_index(git_dir: Path, store: Path, patience: float) -> Iterator[Path]:
             sweep(git_dir, store)
     except OSError as error:
         raise trouble(error, str(error.filename or git_dir)) from error
+
+
+def _copy(index: Path, to: Path) -> None:
+    """With its time: that is what git tells old facts by."""
+    facts = index.stat()
+    to.write_bytes(index.read_bytes())
+    os.chmod(to, facts.st_mode & 0o777)
+    os.utime(to, ns=(facts.st_atime_ns, facts.st_mtime_ns))
 
 
 def _take(held: Path, lock: Path, patience: float) -> None:
