@@ -26,7 +26,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from auditor.errors import UserError
-from auditor.patching.write.operations import Step, at_work, repair, revert, write_steps
+from auditor.patching.write.operations import Step, at_work, revert, write_steps
+from auditor.patching.write.repair import repair
 from auditor.patching.write.target import Target, open_target
 from auditor.profile import Profile, load_profile
 
@@ -56,10 +57,13 @@ def git(root: Path, *words: str) -> str:
 
 
 def steps(target: Target, dice: random.Random) -> list[Step]:
-    """Ten patches over some thirty files: changed, removed and added ones."""
-    blobs = target.tree.blobs()
-    paths = dice.sample([path for path in blobs if path.endswith(".py")], 40)
-    now = dict(target.tree.read_many(paths))
+    """Ten patches over some thirty files: changed, removed (no other file names them) and added ones."""
+    modules = [path for path in target.tree.blobs() if path.endswith(".py")]
+    texts = dict(target.tree.read_many(modules))
+    paths = dice.sample(modules, 40)
+    now = {path: texts[path] for path in paths}
+    words = {path: path.rpartition("/")[2][: -len(".py")].encode() for path in paths}
+    unnamed = [p for p in paths if not any(words[p] in text for other, text in texts.items() if other != p)]
     top = paths[0].partition("sglang/")[0]
     out = []
     for number in range(10):
@@ -68,9 +72,9 @@ def steps(target: Target, dice: random.Random) -> list[Step]:
             lines = now[path].splitlines(keepends=True)
             lines.insert(dice.randint(0, len(lines)), b"# patch %d\n" % number)
             now[path] = files[path] = b"".join(lines)
-        gone = dice.choice(sorted(now))
-        del now[gone]
-        files[gone] = None
+        if gone := unnamed.pop() if number % 2 and unnamed else "":
+            now.pop(gone)
+            files[gone] = None
         files[f"{top}sglang/srt/added/by{number}/new.py"] = b"x = %d\n" % number
         out.append(Step("set", f"p{number}", "0" * 64, "clean", files))
     return out

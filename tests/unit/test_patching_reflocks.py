@@ -72,7 +72,7 @@ def test_a_lock_of_somebody_else_is_named_and_left(
     assert run(patches, "patches", ["doctor", "--to", str(root)]) == 1
     assert f"! {lock} was left by a git that was killed: rm {lock}" in capsys.readouterr().out
     lock.unlink()
-    scratch = root / ".git/refs/patches-state/new.lock"
+    scratch = root / ".git/refs/worktree/patches-state.lock"
     scratch.parent.mkdir(parents=True, exist_ok=True)
     scratch.write_bytes(b"")
     old(scratch)

@@ -221,7 +221,7 @@ class Checkout:
         out.append(b"done\n")
         if commits:
             forget_scratch_lock(self.repo)
-            if self._at(SCRATCH) or (self.repo.common_dir / SCRATCH).exists():
+            if self._at(SCRATCH) or (self.repo.git_dir / SCRATCH).exists():
                 self.repo.run("update-ref", "-d", SCRATCH)
         done = self.repo.run("fast-import", "--quiet", "--date-format=raw", stdin=b"".join(out))
         if done.returncode != 0:
@@ -316,7 +316,7 @@ class Checkout:
     def forget_scratch(self) -> None:
         """Let go of commits that no branch was moved to."""
         forget_scratch_lock(self.repo)
-        if (self.repo.common_dir / SCRATCH).exists():
+        if (self.repo.git_dir / SCRATCH).exists():
             self.repo.run("update-ref", "-d", SCRATCH)
 
     def _git(self, *args: str, stdin: bytes | None = None, index: Path | None = None) -> None:

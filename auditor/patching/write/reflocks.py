@@ -15,15 +15,16 @@ from auditor.errors import UserError
 from auditor.patching.write.disk import trouble
 from auditor.trees.git import GitRepo
 
-#: Where new commits hang until a branch has them.
-SCRATCH = "refs/patches-state/new"
+#: Where new commits hang until a branch has them: a ref that each working tree of a clone has for itself, so
+#: that two of them can be written at once (gitrepository-layout(5), "refs/worktree").
+SCRATCH = "refs/worktree/patches-state"
 #: Seconds after which a lock is not one of a git that is at work: it holds one for milliseconds.
 PATIENCE = 5.0
 
 
 def lock_of(repo: GitRepo, ref: str) -> Path:
-    """The lock file of a branch or of HEAD."""
-    return (repo.git_dir if ref == "HEAD" else repo.common_dir) / f"{ref}.lock"
+    """The lock file of a branch, of HEAD or of the scratch ref."""
+    return (repo.git_dir if ref in ("HEAD", SCRATCH) else repo.common_dir) / f"{ref}.lock"
 
 
 def free(repo: GitRepo, ref: str, ids: Collection[str], patience: float = PATIENCE) -> None:
