@@ -13,7 +13,7 @@ from typing import Any, AnyStr, cast
 class _Lazy:
     """Looks like a compiled pattern; what was asked for once is an attribute of its own from then on."""
 
-    def __init__(self, pattern: str | bytes, flags: int) -> None:
+    def __init__(self, pattern: Any, flags: int) -> None:
         self._asked = (pattern, flags)
 
     def __getattr__(self, name: str) -> Any:
