@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -63,7 +64,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
             "protocol.ext.allow": "always", "status.submoduleSummary": "true", "diff.submodule": "log",
         }.items():  # fmt: skip
             git(place, "config", key, value)
-    git(root, "status")
+    subprocess.run(["git", "status"], cwd=root, capture_output=True, check=False)
     assert canary.exists(), "the traps are none"
     canary.unlink()
     return root, canary
