@@ -76,6 +76,7 @@ AUDIT = Program(
             "what is known of a tree, kept for the guard", "auditor.cli.audit_baseline:baseline"
         ),
         "history": Verb("which commits changed what a gate means", "auditor.cli.audit_history:history"),
+        "sweep": Verb("how the gates of every commit of a range stand", "auditor.cli.audit_sweep:sweep"),
         "targets": Verb("which GPUs are known and what each can do", "auditor.cli.audit_targets:targets"),
         "query": Verb("named patterns: list, show, new, test, lint", "auditor.cli.audit_query:query"),
         "cache": Verb("what is cached and where: info, clear", "auditor.cli.audit_cache:cache"),

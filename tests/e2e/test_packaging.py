@@ -68,7 +68,14 @@ def test_wheel_metadata(wheel: zipfile.ZipFile) -> None:
     assert data["Name"] == "sglang-auditor"
     assert data["Requires-Python"] == ">=3.10"
     assert data["License-Expression"] == "Apache-2.0"
-    assert set(data.get_all("Provides-Extra") or []) == {"sglang", "cuobjdump", "kernels", "cluster", "dev"}
+    assert set(data.get_all("Provides-Extra") or []) == {
+        "sglang",
+        "cuobjdump",
+        "kernels",
+        "cluster",
+        "plot",
+        "dev",
+    }
     core = [line for line in data.get_all("Requires-Dist") or [] if "extra ==" not in line]
     assert sorted(re.split(r"[<>=!~ ;]", line)[0].lower() for line in core) == [
         "click", "filelock", "gitpython", "libcst", "msgspec", "packaging", "platformdirs", "pyyaml", "rich",

@@ -1,0 +1,348 @@
+"""The conditions and definitions of a piece of source that mention a predicate."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from auditor.history.sweeping.terms import (
+    Term,
+    bindings,
+    body_term,
+    convert,
+    function,
+    intern,
+    used,
+)
+from auditor.program.externals import ARCH_ROOTS
+
+#: Turns everything that no identifier holds into a blank.
+_TABLE = bytes(c if chr(c).isalnum() or c == 95 or c > 127 else 32 for c in range(256))
+#: Words of the source that stand for the roots themselves, and texts where a word alone says too little.
+ROOT_WORDS = frozenset(name.rpartition(".")[2].encode() for name in ARCH_ROOTS if " " not in name) - {b"cuda"}
+ROOT_TEXTS = (b"version.cuda",)
+#: Kinds that are gates only where they are worth true or false.
+NEEDS_TRUTH = frozenset({"assign", "return", "argument"})
+#: A function of more lines than this is work, not a predicate.
+_LONGEST = 80
+
+
+class Found(NamedTuple):
+    """A condition: the symbol it stands in, what kind of gate it is, its canonical text and its term."""
+
+    symbol: str
+    kind: str
+    text: str
+    term: Term
+
+
+class Site(NamedTuple):
+    """A definition of a name. ``owner`` is its class, "" for the module; ``guard`` is a condition around
+    it.
+    """
+
+    owner: str
+    name: str
+    guard: Term | None
+    term: Term
+    weak: bool  # one of several assignments whose order is not known
+
+
+class Facts(NamedTuple):
+    """What a piece says."""
+
+    gates: tuple[Found, ...] = ()
+    sites: tuple[Site, ...] = ()
+
+
+NONE = Facts()
+
+
+def words_of(data: bytes) -> list[bytes]:
+    """The identifiers and numbers of a piece of source, comments and strings included."""
+    return data.translate(_TABLE).split()
+
+
+class Words:
+    """The names looked for, besides the roots. ``learning`` takes the definitions of all names, not only of
+    these, and no conditions."""
+
+    def __init__(
+        self,
+        names: Iterable[str],
+        *,
+        learning: bool = False,
+        roots: frozenset[str] = ARCH_ROOTS,
+        root_words: frozenset[bytes] = ROOT_WORDS,
+        texts: tuple[bytes, ...] = ROOT_TEXTS,
+    ) -> None:
+        self.names = frozenset(names)
+        self.scanned = frozenset(name.encode() for name in self.names) | root_words
+        self.learning = learning
+        self.roots = roots
+        self.texts = texts
+
+    def in_text(self, data: bytes) -> bool:
+        """Whether a piece of source mentions one."""
+        if not self.scanned.isdisjoint(data.translate(_TABLE).split()):
+            return True
+        return any(text in data for text in self.texts)
+
+    def in_term(self, term: Term) -> bool:
+        """Whether a term reads one."""
+        for how, word in used(term):
+            if word in (self.roots if how == "root" else self.names):
+                return True
+        return False
+
+
+class _Scope:
+    """Local names of a function: those with one assignment stand for what is assigned."""
+
+    def __init__(self, node: ast.AST | None, outer: _Scope | None) -> None:
+        self.node = node
+        self.outer = outer
+        self.bound: dict[str, Term] = {}
+        self.globals: set[str] = set()
+        self._stored: dict[str, int] | None = None
+
+    @property
+    def stored(self) -> dict[str, int]:
+        """How often each name is bound in the function."""
+        if self._stored is None:
+            counts: dict[str, int] = {}
+            if self.node is not None:
+                for node in ast.walk(self.node):
+                    if isinstance(node, ast.arg):
+                        counts[node.arg] = counts.get(node.arg, 0) + 2
+                    elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                        counts[node.id] = counts.get(node.id, 0) + 1
+                    elif isinstance(node, ast.Global):
+                        self.globals.update(node.names)
+                for handler in ast.walk(self.node):  # what is done where something fails is not followed
+                    if isinstance(handler, ast.ExceptHandler):
+                        for node in ast.walk(handler):
+                            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+                                counts[node.id] = counts.get(node.id, 1) - 1
+            self._stored = counts
+        return self._stored
+
+    def lookup(self, name: str) -> Term | None:
+        if self.node is None:
+            return None
+        if name in self.bound and name not in self.globals:
+            return self.bound[name]
+        if name in self.stored and name not in self.globals:
+            return intern(("p", name))
+        return self.outer.lookup(name) if self.outer is not None else None
+
+
+def _nothing(name: str) -> Term | None:
+    return None
+
+
+class Extraction:
+    """The facts of one parsed piece."""
+
+    def __init__(self, words: Words, data: bytes) -> None:
+        self.words = words
+        self.lines = data.split(b"\n")
+        self.hits = {at for at, line in enumerate(self.lines, 1) if words.in_text(line)}
+        self.gates: list[Found] = []
+        self.sites: list[Site] = []
+
+    def facts(self) -> Facts:
+        return Facts(tuple(self.gates), tuple(self.sites)) if self.gates or self.sites else NONE
+
+    def module(self, stmts: Sequence[ast.stmt], owner: str = "") -> None:
+        """Statements at the top of a module, or of the class ``owner``."""
+        self._visit(stmts, owner, owner, _Scope(None, None), None)
+
+    # statements
+
+    def _hit(self, node: ast.AST) -> bool:
+        first = getattr(node, "lineno", 0)
+        for decorator in getattr(node, "decorator_list", ()):
+            first = min(first, decorator.lineno)
+        last = getattr(node, "end_lineno", None) or first
+        return any(at in self.hits for at in range(first, last + 1))
+
+    def _visit(
+        self, stmts: Sequence[ast.stmt], symbol: str, owner: str, scope: _Scope, guard: Term | None
+    ) -> None:
+        for stmt in stmts:
+            if not self._hit(stmt):
+                continue
+            if isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                self._function(stmt, symbol, owner, scope, guard)
+            elif isinstance(stmt, ast.ClassDef):
+                name = f"{symbol}.{stmt.name}" if symbol else stmt.name
+                self._visit(stmt.body, name, name, _Scope(None, None), None)
+            elif isinstance(stmt, ast.If):
+                self._if(stmt, "if", symbol, owner, scope, guard)
+            else:
+                self._other(stmt, symbol, owner, scope, guard)
+
+    def _if(
+        self, stmt: ast.If, kind: str, symbol: str, owner: str, scope: _Scope, guard: Term | None
+    ) -> None:
+        test = self._gate(stmt.test, kind, symbol, scope)
+        then = test if guard is None else intern(("and", (guard, test)))
+        no = intern(("not", test))
+        other = no if guard is None else intern(("and", (guard, no)))
+        if scope.node is None and self.words.in_term(test):
+            self._all_hit(stmt)  # what is bound below hangs on the test
+        self._visit(stmt.body, symbol, owner, scope, then)
+        rest = stmt.orelse
+        if len(rest) == 1 and isinstance(rest[0], ast.If) and rest[0].col_offset == stmt.col_offset:
+            if self._hit(rest[0]):
+                self._if(rest[0], "elif", symbol, owner, scope, other)
+        else:
+            self._visit(rest, symbol, owner, scope, other)
+
+    def _all_hit(self, stmt: ast.stmt) -> None:
+        self.hits.update(range(stmt.lineno, (stmt.end_lineno or stmt.lineno) + 1))
+
+    def _function(
+        self,
+        node: ast.FunctionDef | ast.AsyncFunctionDef,
+        symbol: str,
+        owner: str,
+        scope: _Scope,
+        guard: Term | None,
+    ) -> None:
+        name = f"{symbol}.{node.name}" if symbol else node.name
+        if scope.node is None and (self.words.learning or node.name in self.words.names):
+            self._defined(node, owner, guard)
+        inner = _Scope(node, scope)
+        self._visit(node.body, name, owner, inner, None)
+
+    def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, guard: Term | None) -> None:
+        """The definition of a function as a site; properties are called at once."""
+        if (node.end_lineno or node.lineno) - node.lineno > _LONGEST:
+            return
+        marks = {ast.unparse(d).partition("(")[0].rpartition(".")[2] for d in node.decorator_list}
+        skip = 1 if owner and "staticmethod" not in marks else 0
+        term = function(node.args, lambda local: body_term(node.body, local), _nothing, skip=skip)
+        if marks & {"property", "cached_property"}:
+            term = intern(("call", term, (), ()))
+        if node.name in self.words.names or self.words.in_term(term):
+            self.sites.append(Site(owner, node.name, guard, term, False))
+
+    def _other(self, stmt: ast.stmt, symbol: str, owner: str, scope: _Scope, guard: Term | None) -> None:
+        if isinstance(stmt, (ast.Assign, ast.AnnAssign)):
+            self._assign(stmt, symbol, owner, scope, guard)
+        elif isinstance(stmt, ast.Return):
+            if stmt.value is not None:
+                self._value(stmt.value, "return", symbol, scope)
+        elif isinstance(stmt, (ast.While, ast.Assert)):
+            kind = "while" if isinstance(stmt, ast.While) else "assert"
+            self._gate(stmt.test, kind, symbol, scope)
+        else:
+            for part in ast.iter_child_nodes(stmt):
+                if isinstance(part, ast.expr):
+                    self._inside(part, symbol, scope)
+                elif isinstance(part, ast.withitem):
+                    self._inside(part.context_expr, symbol, scope)
+        for field in ("body", "orelse", "finalbody"):
+            self._visit(getattr(stmt, field, None) or (), symbol, owner, scope, guard)
+        for handler in getattr(stmt, "handlers", None) or ():
+            self._visit(handler.body, symbol, owner, scope, guard)
+        for case in getattr(stmt, "cases", None) or ():
+            if case.guard is not None:
+                self._gate(case.guard, "match", symbol, scope)
+            self._visit(case.body, symbol, owner, scope, guard)
+
+    def _assign(
+        self,
+        stmt: ast.Assign | ast.AnnAssign,
+        symbol: str,
+        owner: str,
+        scope: _Scope,
+        guard: Term | None,
+    ) -> None:
+        if stmt.value is None:
+            return
+        term = self._value(stmt.value, "assign", symbol, scope)
+        if scope.node is None:
+            for name, value in bindings(stmt, scope.lookup):
+                self._site(owner, name, guard, value, False)
+            return
+        targets = stmt.targets if isinstance(stmt, ast.Assign) else [stmt.target]
+        for target in targets:
+            if isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name) and owner:
+                if target.value.id in ("self", "cls"):
+                    self._site(owner, target.attr, None, term, True)
+        if self.words.in_term(term):
+            for name, value in bindings(stmt, scope.lookup):
+                if name in scope.globals:
+                    self._site("", name, None, value, True)
+                elif scope.stored.get(name) == 1:
+                    scope.bound[name] = value
+                    word = re.compile(rb"\b%s\b" % re.escape(name.encode()))
+                    self.hits.update(at for at, line in enumerate(self.lines, 1) if word.search(line))
+
+    def _site(self, owner: str, name: str, guard: Term | None, term: Term, weak: bool) -> None:
+        mentioned = self.words.in_term(term) or (guard is not None and self.words.in_term(guard))
+        if name in self.words.names or (self.words.learning and mentioned):
+            self.sites.append(Site(owner, name, guard, term, weak))
+
+    # expressions
+
+    def _gate(self, node: ast.expr, kind: str, symbol: str, scope: _Scope) -> Term:
+        """A test; what stands in it is looked at too."""
+        term = convert(node, scope.lookup)
+        if self.words.in_term(term):
+            self._take(symbol, kind, node, term)
+            self._inside(node, symbol, scope)
+        return term
+
+    def _take(self, symbol: str, kind: str, node: ast.expr, term: Term) -> None:
+        if not self.words.learning:
+            self.gates.append(Found(symbol, kind, ast.unparse(node), term))
+
+    def _value(self, node: ast.expr, kind: str, symbol: str, scope: _Scope) -> Term:
+        """A value; one chosen by a condition is a gate through that condition."""
+        term = convert(node, scope.lookup)
+        if self.words.in_term(term):
+            if not isinstance(node, ast.IfExp):
+                self._take(symbol, kind, node, term)
+            self._inside(node, symbol, scope)
+        return term
+
+    def _inside(self, node: ast.expr, symbol: str, scope: _Scope) -> None:
+        if self.words.learning:
+            return
+        for part in ast.walk(node):
+            if isinstance(part, ast.IfExp):
+                self._plain(part.test, "ifexp", symbol, scope)
+            elif isinstance(part, ast.comprehension):
+                for test in part.ifs:
+                    self._plain(test, "comprehension", symbol, scope)
+            elif isinstance(part, ast.Call):
+                for value in _given(part):
+                    if not isinstance(value, (ast.IfExp, ast.Constant)):
+                        self._plain(value, "argument", symbol, scope)
+
+    def _plain(self, node: ast.expr, kind: str, symbol: str, scope: _Scope) -> None:
+        term = convert(node, scope.lookup)
+        if self.words.in_term(term):
+            self._take(symbol, kind, node, term)
+
+
+def _given(call: ast.Call) -> Iterator[ast.expr]:
+    for argument in call.args:
+        if not isinstance(argument, ast.Starred):
+            yield argument
+    for word in call.keywords:
+        if word.arg is not None:
+            yield word.value
+
+
+def facts_of(stmts: Sequence[ast.stmt], data: bytes, words: Words, owner: str = "") -> Facts:
+    """The facts of statements parsed from ``data``; ``owner`` is the class that they are members of."""
+    extraction = Extraction(words, data)
+    extraction.module(stmts, owner)
+    return extraction.facts()

@@ -1,0 +1,164 @@
+"""What the names of a tree are worth at one commit, from their definitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from auditor.history.sweeping.extract import Site
+from auditor.history.sweeping.kleene import Evaluation, Function, Open, Vector, World, same, truth_of
+from auditor.history.sweeping.terms import Term, used
+
+Place = tuple[str, str]  # module, class
+_Use = tuple[str, str]  # how a name is read, and which
+
+
+class Values:
+    """Terms on all targets, each worked out once for what its names are worth."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self._known: dict[tuple[int, tuple[int, ...]], Vector] = {}
+        self._kept: dict[Any, Vector] = {}
+
+    def keep(self, vector: Vector) -> Vector:
+        """The one object that stands for this vector."""
+        key = tuple((type(item).__name__, item) for item in vector)
+        return self._kept.setdefault(key, vector)
+
+    def of(self, term: Term, bound: dict[_Use, Vector]) -> Vector:
+        """A term where its names are worth ``bound`` (vectors that were kept)."""
+        key = (id(term), tuple(id(bound[use]) for use in sorted(bound)))
+        found = self._known.get(key)
+        if found is None:
+            if term[0] == "fn":
+                found = (Function(term, bound),) * self.world.count
+            else:
+                targets = range(self.world.count)
+                found = tuple(Evaluation(self.world, at).of(term, bound, {}) for at in targets)
+            found = self._known[key] = self.keep(found)
+        return found
+
+
+class Table:
+    """The definitions of a tree's vocabulary, by name and place."""
+
+    def __init__(self, values: Values, names: Iterable[str]) -> None:
+        self.values = values
+        self.names = frozenset(names)
+        self._sites: dict[str, dict[Place, tuple[Site, ...]]] = {}
+        self._of: dict[str, tuple[Site, ...]] = {}  # module -> its sites
+        self._cache: dict[tuple[str, str, str], Vector | None] = {}
+        self._uses: dict[int, tuple[_Use, ...]] = {}
+
+    def put(self, module: str, sites: tuple[Site, ...]) -> bool:
+        """The definitions of a module from now on; whether that changes any."""
+        before = self._of.get(module, ())
+        if before == sites:
+            return False
+        for site in before:
+            self._sites[site.name].pop((module, site.owner), None)
+        if sites:
+            self._of[module] = sites
+        else:
+            self._of.pop(module, None)
+        for site in sites:
+            places = self._sites.setdefault(site.name, {})
+            place = (module, site.owner)
+            places[place] = tuple(s for s in sites if s.name == site.name and s.owner == site.owner)
+        self._cache.clear()
+        return True
+
+    def vector(self, term: Term, module: str) -> Vector:
+        """What a term in a module is worth."""
+        bound: dict[_Use, Vector] = {}
+        for use in self._wanted(term):
+            found = self.resolve(use[0], use[1], module)
+            if found is not None:
+                bound[use] = found
+        return self.values.of(term, bound)
+
+    def _wanted(self, term: Term) -> tuple[_Use, ...]:
+        found = self._uses.get(id(term))
+        if found is None:
+            names = self.names
+            found = tuple(sorted(use for use in used(term) if use[0] != "root" and use[1] in names))
+            self._uses[id(term)] = found
+        return found
+
+    def resolve(self, how: str, word: str, module: str) -> Vector | None:
+        """What a name read in a module is worth; None where nothing defines it.
+
+        A name of the module itself comes first. Else all definitions there are have to agree: imports are not
+        followed.
+        """
+        key = (how, word, module)
+        if key in self._cache:
+            return self._cache[key]
+        places = self._sites.get(word)
+        if not places:
+            return None
+        self._cache[key] = self.values.keep((Open(word),) * self.values.world.count)  # in a circle: open
+        if how == "n":
+            mine = [p for p in ((module, ""),) if p in places] or [p for p in places if not p[1]]
+        elif how == "s":
+            mine = [p for p in places if p[0] == module and p[1]] or list(places)
+        else:
+            mine = list(places)
+        found = None
+        if len(mine) == 1 or how != "a" or len(mine) <= 64:
+            vectors = [self._place(word, place) for place in sorted(mine)]
+            found = self._agreed(word, vectors) if vectors else None
+        else:
+            found = self._agreed(word, [])
+        self._cache[key] = found
+        return found
+
+    def _agreed(self, word: str, vectors: list[Vector]) -> Vector:
+        if vectors and all(v is vectors[0] for v in vectors):
+            return vectors[0]
+        out = []
+        for at in range(self.values.world.count):
+            first = vectors[0][at] if vectors else None
+            agree = bool(vectors) and all(same(v[at], first) for v in vectors)
+            out.append(first if agree else Open(f"{word} of several"))
+        return self.values.keep(tuple(out))
+
+    def _place(self, word: str, place: Place) -> Vector:
+        """A name at one place: the last definition whose guard holds; assignments of no known order agree."""
+        key = ("@", word, f"{place[0]}:{place[1]}")
+        known = self._cache.get(key)
+        if known is not None:
+            return known
+        sites = self._sites[word][place]
+        strong = [site for site in sites if not site.weak]
+        weak = [self.vector(site.term, place[0]) for site in sites if site.weak]
+        parts = [self._strong(word, strong, place[0])] if strong else []
+        if weak and parts and all(item is None for item in parts[0]):
+            parts = []  # filled in later
+        found = self._agreed(word, parts + weak)
+        self._cache[key] = found
+        return found
+
+    def _strong(self, word: str, sites: list[Site], module: str) -> Vector:
+        if len(sites) == 1 and sites[0].guard is None:
+            return self.vector(sites[0].term, module)
+        out: list[Any] = []
+        vectors = [
+            (None if s.guard is None else self.vector(s.guard, module), self.vector(s.term, module))
+            for s in sites
+        ]
+        for at in range(self.values.world.count):
+            value: Any = Open(word)
+            there = False
+            for guard, vector in vectors:
+                truth = True if guard is None else truth_of(guard[at])
+                if truth is False:
+                    continue
+                if truth or (there and same(value, vector[at])):
+                    value = vector[at]
+                elif guard is not None:
+                    value = Open(f"({word} by {guard[at]!r})")
+                there = True
+            out.append(value)
+        return self.values.keep(tuple(out))
