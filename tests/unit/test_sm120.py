@@ -157,3 +157,28 @@ def test_nothing_to_move_the_cache_with_is_said(monkeypatch: pytest.MonkeyPatch,
     here = machine(monkeypatch, tmp_path, family_12=True, rdma=False, packages=())
     with pytest.raises(ValueError, match="pip install nixl"):
         here.transfer_backend_for(arguments())
+
+
+# A tree whose cache is laid out otherwise is refused, with the constant.
+
+
+def test_another_layout_of_the_cache_is_refused() -> None:
+    from auditor.patching.plan import plan
+    from auditor.profile import load_profile
+    from auditor.queries.exampletree import MemoryTree
+
+    attention = "python/sglang/srt/layers/attention"
+    tree = MemoryTree(
+        {
+            "python/sglang/version.py": "",
+            f"{attention}/flash_mla_sm120.py": "_TILE_SIZE = 128\n",
+            f"{attention}/dsv4/indexer.py": "def fp8_paged_mqa_logits_torch_sm120():\n    block_size = 32\n",
+        }
+    )
+    found = plan(load_patchset(PATCHSET), tree, load_profile("sglang"), only=("splitk-sparse-decode",),
+                 there=("env-and-registration",))  # fmt: skip
+    (entry,) = found.entries
+    notes = [hunk.note for hunk in entry.outcome.hunks if hunk.note.startswith("P080")]
+    assert entry.outcome.status == "conflict" and not entry.outcome.files
+    assert any("does not have `_TILE_SIZE = 64`: the kernel has one scale for 64 numbers" in n for n in notes)
+    assert any("line 1 `_TILE_SIZE = 128`" in n for n in notes)
