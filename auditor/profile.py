@@ -17,7 +17,7 @@ from auditor.data import data_root
 from auditor.errors import UserError
 
 #: At the top of a repository of a Python package, and never of an installed copy.
-_BUILD_FILES = ("pyproject.toml", "setup.py")
+BUILD_FILES = ("pyproject.toml", "setup.py")
 
 
 class Roots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -276,7 +276,7 @@ class Profile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, dict=True
         have = paths if hasattr(paths, "__contains__") else set(paths)
         if self.root_of(have) != "":
             return False
-        return "" not in self.roots.repository or not any(name in have for name in _BUILD_FILES)
+        return "" not in self.roots.repository or not any(name in have for name in BUILD_FILES)
 
     def root_of(self, paths: Iterable[str]) -> str | None:
         """The source root of a tree with these paths (``"python"``, ``""``), or None if it is not here.

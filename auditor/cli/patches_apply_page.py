@@ -66,6 +66,7 @@ class Page:
                 head = f"{plan.patchset.name} on {plan.profile.name} {plan.tree.info().label}"
                 lines.append(f"{head}      {counted(plan.counts())}")
             lines += table(plan.entries, self.color)
+            lines += _links(plan, self.targets[at])
             if checks:
                 lines += checks[at].lines(verbose=not self.quiet)
             if written and not many:
@@ -106,3 +107,16 @@ class Page:
         if self.plans.doubtful and not self.plans.failed and not written:
             lines.append("next: look at the marked hunks, then --allow-look")
         return lines
+
+
+def _links(plan: Plan, target: Target) -> list[str]:
+    """What to say of links that a patch which does not go leads through."""
+    from auditor.patching.mapping import PathMap
+
+    names = PathMap(plan.profile, plan.tree.blobs())
+    asked = [names.path(hunk.path) for entry in plan.failed for hunk in entry.outcome.hunks]
+    return [
+        f"note: {link} is a symbolic link here; what lies behind it is not part of "
+        "the target: it is not in the tree and is never written"
+        for link in target.links_above(path for path in asked if path)
+    ]

@@ -47,4 +47,5 @@ def layout_of(profile: Profile) -> Layout:
     """How the project lies in a repository and when installed."""
     from auditor.patching.incoming_names import Layout
 
-    return Layout(tuple(root for root in profile.roots.repository if root), profile.package)
+    roots = tuple(root for root in profile.roots.repository if root)
+    return Layout(roots, profile.package, tuple(profile.places.items()), profile.is_installed)

@@ -136,4 +136,4 @@ def _changes(entry: Planned, before: SourceTree, after: SourceTree) -> list[File
 
 
 def _rooted(path: str, tree: SourceTree) -> str:
-    return tree.root + path if isinstance(tree, RepositoryView) else path
+    return tree.named(path) if isinstance(tree, RepositoryView) else path

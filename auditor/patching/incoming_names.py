@@ -7,7 +7,7 @@ where it cannot, nothing is guessed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from auditor.errors import UserError
@@ -25,11 +25,14 @@ class Layout:
     """How the project lies in a repository and when installed, from its profile.
 
     ``roots`` are the folders of the repository that an installed copy does not have (``python``), ``package``
-    the top folder of an installed copy.
+    the top folder of an installed copy. ``places`` are folders that lie elsewhere there: (in the repository,
+    in an installed copy); ``installed`` tells from the paths of a tree which of the two it is.
     """
 
     roots: tuple[str, ...] = ()
     package: str = ""
+    places: tuple[tuple[str, str], ...] = ()
+    installed: Callable[[Iterable[str]], bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -165,35 +168,46 @@ def _with_notes(naming: Naming) -> Naming:
 class RepositoryView:
     """An installed copy under the names that its files have in the repository."""
 
-    def __init__(self, base: SourceTree, root: str) -> None:
+    def __init__(self, base: SourceTree, root: str, places: Sequence[tuple[str, str]] = ()) -> None:
         self.base = base
-        self.root = root + "/"
+        self.root = f"{root}/" if root else ""
+        self._places = [(f"{there}/", f"{here}/") for there, here in places]
+        self._names = {self.named(path): path for path in base.blobs()}
 
     @classmethod
     def of(cls, tree: SourceTree, layout: Layout) -> SourceTree:
         """``tree`` itself if it is laid out as the repository is, else a view of it."""
+        blobs = tree.blobs()
         roots = [f"{root}/" for root in layout.roots if root]
-        if not roots or any(path.startswith(tuple(roots)) for path in tree.blobs()):
-            return tree
-        return cls(tree, layout.roots[0])
+        if roots and not any(path.startswith(tuple(roots)) for path in blobs):
+            return cls(tree, layout.roots[0], layout.places)
+        if not roots and layout.places and layout.installed is not None and layout.installed(blobs):
+            return cls(tree, "", layout.places)
+        return tree
+
+    def named(self, path: str) -> str:
+        """The name in the repository of a path of the installed copy."""
+        for there, here in self._places:
+            if path.startswith(here):
+                return there + path[len(here) :]
+        return self.root + path
 
     def info(self) -> TreeInfo:
         return self.base.info()
 
     def blobs(self) -> Mapping[str, str]:
-        return {self.root + path: blob for path, blob in self.base.blobs().items()}
+        below = self.base.blobs()
+        return dict(sorted((name, below[path]) for name, path in self._names.items()))
 
     def read(self, path: str) -> bytes:
-        if not path.startswith(self.root):
-            raise KeyError(path)
-        return self.base.read(path[len(self.root) :])
+        return self.base.read(self._names[path])
 
     def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         for path in paths:
             yield path, self.read(path)
 
     def local_path(self, path: str) -> str | None:
-        return self.base.local_path(path[len(self.root) :]) if path.startswith(self.root) else None
+        return self.base.local_path(self._names[path]) if path in self._names else None
 
 
 def _counts(files: Sequence[RawFile]) -> list[tuple[int | None, int]]:

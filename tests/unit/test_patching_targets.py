@@ -70,8 +70,7 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]
     return root, canary
 
 
-@pytest.mark.parametrize("branch", [(), ("--branch", "mine")])
-@pytest.mark.parametrize("dirty", [False, True])
+@pytest.mark.parametrize(("branch", "dirty"), [((), False), (("--branch", "mine"), True)])
 def test_a_submodule_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, patches_run: Tell, branch: tuple[str, ...], dirty: bool
 ) -> None:
@@ -208,3 +207,22 @@ def test_files_of_another_user_stay_theirs(tmp_path: Path, way: str) -> None:
     take(opened(root), "two", "one")
     assert snapshot(root) == before
     assert {p.stat().st_uid for p in (root / top / "sglang").rglob("*") if p.name != "a.py"} == {12345}
+
+
+@pytest.mark.parametrize("link", ["sglang/srt", "sglang/srt/a.py"])
+@pytest.mark.parametrize("kind", ["folder", "clone"])
+def test_a_link_in_the_way_is_named(
+    tmp_path: Path, patches_run: Tell, capsys: pytest.CaptureFixture[str], kind: str, link: str
+) -> None:
+    root = folder(tmp_path) if kind == "folder" else clone(tmp_path)
+    top = "" if kind == "folder" else "python/"
+    (root / top / link).rename(tmp_path / "elsewhere")
+    (root / top / link).symlink_to(tmp_path / "elsewhere")
+    if kind == "clone":
+        git(root, "add", "-A")
+        git(root, "commit", "-q", "-m", "a link")
+    behind = snapshot(tmp_path / "elsewhere")
+    code = patches_run("apply", patchset(tmp_path, "python/"), "--to", root, "--no-audit")
+    said = capsys.readouterr()
+    assert code == 3 and f"note: {top}{link} is a symbolic link here" in said.out, said
+    assert snapshot(tmp_path / "elsewhere") == behind

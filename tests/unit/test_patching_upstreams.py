@@ -252,6 +252,46 @@ def test_a_folder_that_is_elsewhere_when_installed(place: Path, cli: Cli) -> Non
         assert "return 64" in (place / target / path).read_text()
 
 
+def lanes_patch() -> str:
+    new = "int lanes() { return 64; }"
+    return change("csrc/lanes.cu", SHARED, SHARED.strip(), new, "X-Project: flashinfer\n")
+
+
+@pytest.mark.parametrize("form", [(), ("--squash",)])
+def test_what_is_exported_from_an_installed_copy_has_the_paths_of_the_repository(
+    place: Path, cli: Cli, form: tuple[str, ...]
+) -> None:
+    patchset(place, {"lanes": lanes_patch()})
+    site(place / "site")
+    two_clones(place)
+    given = []
+    for base in ("site", "kernels"):
+        out = place / f"out-{base}"
+        done = cli("export", "mine", *form, "--upstream", "flashinfer", "--onto", f"flashinfer={base}",
+                   "--output", str(out))  # fmt: skip
+        assert done.code == 0, done.err
+        files = [out] if out.is_file() else sorted(out.rglob("*.patch"))
+        text = b"".join(file.read_bytes() for file in files)
+        assert b"a/csrc/lanes.cu" in text and b"flashinfer/data" not in text
+        given.append(text[text.index(b"diff --git") :].partition(b"\n-- \n")[0])
+    assert given[0] == given[1]
+
+
+def test_a_source_export_without_git_is_no_installed_copy(place: Path, cli: Cli) -> None:
+    patchset(place, {"lanes": lanes_patch()})
+    put(place / "export", {**KERNELS, "csrc/lanes.cu": SHARED, "pyproject.toml": "", "notes/a.txt": "a\n"})
+    before = snapshot(place / "export")
+    to = ("--to", "flashinfer=export")
+    done = cli("apply", "mine", *to, "--allow-unknown")
+    assert done.code == 0, done.out + done.err
+    assert "return 64" in (place / "export/csrc/lanes.cu").read_text()
+    assert cli("revert", "mine", *to).code == 0
+    assert snapshot(place / "export") == before
+    put(place / "export", metadata("flashinfer-python", "0.7.0"))  # metadata beside it: it is installed
+    done = cli("apply", "mine", *to)
+    assert done.code == 3 and "flashinfer/data/csrc/lanes.cu" in done.out
+
+
 def test_the_lock_holds_both_and_each_is_held_to_it(place: Path, cli: Cli) -> None:
     patchset(place, BOTH)
     one, two = two_clones(place)

@@ -15,7 +15,7 @@ from auditor.patching.state import Base, State, decode, expected_files
 from auditor.patching.write.checkout import Checkout
 from auditor.patching.write.disk import Root, trouble
 from auditor.patching.write.journal import STATE
-from auditor.profile import Profile
+from auditor.profile import BUILD_FILES, Profile
 from auditor.trees.base import SourceTree
 from auditor.trees.commit import CommitTree
 from auditor.trees.folder import FilesOnDisk, FolderTree
@@ -52,7 +52,7 @@ class Target:
         """What a plan is made on: HEAD of a checkout, the package's files in a folder, as they are now."""
         if self.checkout is not None:
             return self._with_staged(CommitTree(self.checkout.repo, "HEAD"))
-        tops = _packages(self.profile, self.root)
+        tops = [*_packages(self.profile, self.root), *_source_tops(self.profile, self.root)]
         return FolderTree(self.root, only=tops, label=self.version or self.root.name, version=self.version)
 
     def _with_staged(self, head: CommitTree) -> SourceTree:
@@ -147,6 +147,17 @@ class Target:
                     found.append(compiled.relative_to(self.root).as_posix())
         return found
 
+    def links_above(self, paths: Iterable[str]) -> list[str]:
+        """Links of the target that paths lead through, or are: nothing behind them belongs to its tree."""
+        found: dict[str, None] = {}
+        for path in paths:
+            parts = path.split("/")
+            above = ("/".join(parts[:at]) for at in range(1, len(parts) + 1))
+            link = next((each for each in above if (self.root / each).is_symlink()), "")
+            if link:
+                found[link] = None
+        return list(found)
+
     def unknown(self) -> str:
         """Why nobody can say which tree this is; "" if one can."""
         if self.checkout is None and self.version is None:
@@ -162,6 +173,16 @@ def store_of(folder: Path, profile: Profile) -> Path:
 def _packages(profile: Profile, root: Path) -> list[str]:
     names = (profile.package, *profile.native_packages)
     return [name for name in names if (root / name).is_dir() and not (root / name).is_symlink()]
+
+
+def _source_tops(profile: Profile, root: Path) -> list[str]:
+    """What else belongs to the tree where a folder is the sources of a release, and no installed copy."""
+    build = [name for name in BUILD_FILES if (root / name).is_file()]
+    installed = any(dist_info(root, normal_name(name)) is not None for name in profile.distributions)
+    if "" not in profile.roots.repository or not build or installed:
+        return []
+    folders = dict.fromkeys(place.partition("/")[0] for place in profile.places)
+    return build + [name for name in folders if (root / name).is_dir() and not (root / name).is_symlink()]
 
 
 def open_target(where: str | None, installed: bool | str | None, profile: Profile) -> Target:
