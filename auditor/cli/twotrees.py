@@ -98,7 +98,7 @@ def show(
             tree=found.tree,
             commits=found.between,
             empty=empty,
-            patches=request.verbose > 0,
+            everything=request.verbose > 0,
         )
 
     render(draw, request.output, request.color)

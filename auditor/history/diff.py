@@ -11,6 +11,7 @@ from typing import Any
 from auditor import __version__
 from auditor.errors import UserError
 from auditor.gates.model import Finding, Gate, Report
+from auditor.history.causes import with_causes
 from auditor.history.flags import Flag
 from auditor.history.join import join
 from auditor.history.model import KINDS, Change, Diff
@@ -41,6 +42,7 @@ def compare(
                 hints=["audit diff A B --target LIST"],
             )
     changes, stats = gate_changes(old, new)
+    changes = with_causes(changes, new)
     changes += finding_changes(old, new)
     if kernels is not None:
         changes += kernel_changes(*kernels, new.targets)

@@ -8,6 +8,8 @@ from auditor.history.model import Change, Diff
 
 #: What an operator that does not run gives, besides not being known.
 _NO_KERNEL = ("not-built", "raises", "falls-through", "absent")
+#: Kernels in the project itself: one that is deleted goes with its callers, for every target alike.
+_WITH_THEIR_CALLERS = ("jit", "triton")
 _WORSE = ("env-forced", "wrong-default")
 
 
@@ -21,7 +23,10 @@ def tripping(diff: Diff, kinds: Collection[str] = (), deliberate: Collection[str
         found = tuple(c for c in found if {c.gate, c.old_gate}.isdisjoint(deliberate))
     if kinds:
         return tuple(change for change in found if change.kind in kinds)
-    return tuple(change for change in found if _trips(change))
+    trips = [_trips(change) for change in found]
+    # the change that others follow from is what a person has to look at
+    causes = {change.follows for change, trip in zip(found, trips, strict=True) if trip and change.follows}
+    return tuple(c for c, trip in zip(found, trips, strict=True) if trip or (c.gate and c.gate in causes))
 
 
 def _trips(change: Change) -> bool:
@@ -34,6 +39,8 @@ def _trips(change: Change) -> bool:
         gone = change.row == "op" and any(
             before == "unknown" and after == "absent" for before, after in pairs
         )
+        if change.row in _WITH_THEIR_CALLERS and set(change.after.values()) == {"absent"}:
+            return False
         return gone or any(before == "runs" and after in _NO_KERNEL for before, after in pairs)
     if change.kind in ("forced", "default"):
         return any(after in _WORSE for _, after in pairs)

@@ -157,11 +157,12 @@ def _in_order(old: list[Gate], new: list[Gate]) -> list[tuple[Gate, Gate]]:
     reached alike and as long are held to be the same."""
     if len(old) == len(new) or not old or not new:
         return list(zip(old, new, strict=False))
-    marks = [
-        [(_values(g), tuple(sorted(g.reached.items())), g.end_line - g.line) for g in s] for s in (old, new)
-    ]
-    found = []
-    for tag, i1, i2, j1, j2 in SequenceMatcher(None, *marks, autojunk=False).get_opcodes():
+    one, other = (
+        [f"{_values(g)} {sorted(g.reached.items())} {g.end_line - g.line}" for g in gates]
+        for gates in (old, new)
+    )
+    found: list[tuple[Gate, Gate]] = []
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
         if tag in ("equal", "replace"):
             found += zip(old[i1:i2], new[j1:j2], strict=False)
     return found

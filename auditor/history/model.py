@@ -52,6 +52,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     row: str = ""  # of a kernel: op | jit | registry | triton
     commits: tuple[Commit, ...] = ()  # those that touched the file, where known; one: it was this one
     area: str = ""
+    follows: str = ""  # id of the gate whose change brought this one
 
 
 class PatchState(msgspec.Struct, frozen=True, omit_defaults=True):

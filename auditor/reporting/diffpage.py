@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
+from auditor.history.causes import folded, following
 from auditor.history.model import KINDS, Change, Diff
 from auditor.reporting.notes import PATCH_LINES, PATCH_NEWS, commit_words
 from auditor.reporting.terminal import WIDEST
@@ -30,26 +31,27 @@ def render(
     tree: SourceTree | None = None,
     commits: str = "",
     empty: str,
-    patches: bool = False,
+    everything: bool = False,
 ) -> None:
     """Print a comparison. ``tree`` is the newer one, for links; ``commits`` says how many lie between.
 
-    ``patches``: every patch is listed, not only what trips or is news.
+    ``everything``: patches that go, and changes that follow from others, are listed too.
     """
     page = Page(min(console.width, WIDEST))
     paths = {change.path for change in diff.changes} | {c.old_path for c in diff.changes if c.old_path}
     places = Places(paths, tree, console.is_terminal)
     if not quiet:
         _header(diff, page, commits)
-    _patches(diff, page, patches)
+    _patches(diff, page, everything)
+    shown, counts = (list(diff.changes), {}) if everything else folded(diff.changes)
     for kind, meaning in KINDS.items():
-        listed = [change for change in diff.changes if change.kind == kind]
+        listed = [change for change in shown if change.kind == kind]
         if not listed or (kind in QUIET_KINDS and not verbose):
             continue
         page.blank()
         page.add(Span(kind.ljust(_INDENT), _STYLES.get(kind, "bold")), Span(f"{meaning}"))
         for change in listed:
-            _entry(change, page, places)
+            _entry(change, page, places, counts.get(change.gate, 0))
     if not quiet:
         _footer(diff, page, verbose, empty)
     page.write(console)
@@ -130,7 +132,7 @@ def _counted(kind: str, number: int) -> str:
     return f"{number:,} {_WORDS[kind][number != 1]}"
 
 
-def _entry(change: Change, page: Page, places: Places) -> None:
+def _entry(change: Change, page: Page, places: Places, follow: int) -> None:
     head = Span(clean(f"  {change.area}").ljust(_INDENT - 1) + " ")
     place = places.span(change.path, change.line) if change.path else Span("")
     page.add(head, place, Span(clean(f"  {change.symbol}") if change.symbol else ""))
@@ -144,6 +146,8 @@ def _entry(change: Change, page: Page, places: Places) -> None:
         page.paragraph(text, indent=_INDENT)
     if change.why and change.kind not in ("forced", "default"):
         page.paragraph(change.why, indent=_INDENT, most=2)
+    if follow:
+        page.paragraph(f"{following(follow)}; -v lists them", indent=_INDENT)
     if change.commits:
         page.paragraph(commit_words(change), indent=_INDENT)
 

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from auditor.gates.model import Finding, Gate, Predicate, Report, TreeFacts
+from auditor.history.causes import folded, following
 from auditor.history.model import KINDS, Change, Diff, PatchState
 from auditor.reporting.items import MEANING, Item, items, shown_targets
 from auditor.reporting.text import clean
@@ -209,13 +210,16 @@ class _Chains:
 def of_diff(diff: Diff, lines: Iterable[str], tripped: Collection[Change], nothing: str) -> Paper:
     """The notes of a comparison. Changes that ``tripped`` the guard are errors."""
     worst = set(map(id, tripped))
-    notes = [_of_change(change, id(change) in worst) for change in diff.changes]
+    shown, counts = folded(diff.changes)
+    notes = [_of_change(change, id(change) in worst, counts.get(change.gate, 0)) for change in shown]
     notes += [_of_patch(state) for state in diff.patches if state.trips or state.status in PATCH_NEWS]
     quiet = Counter(
         "patches that go" if state.kind == "patch" else "checks of patched trees"
         for state in diff.patches
         if not state.trips and state.status not in PATCH_NEWS
     )
+    if counts:
+        quiet["gates that follow from these"] = sum(counts.values())
     rules = {
         f"change/{kind}": Rule(f"change/{kind}", kind, text[:1].upper() + text[1:] + ".", "note")
         for kind, text in KINDS.items()
@@ -266,12 +270,14 @@ def _of_patch(state: PatchState) -> Note:
 PATCH_LINES = 12
 
 
-def _of_change(change: Change, trips: bool) -> Note:
+def _of_change(change: Change, trips: bool, follow: int = 0) -> Note:
     ways = {
         target: " → ".join(w for w in (change.before.get(target, ""), change.after.get(target, "")) if w)
         for target in dict.fromkeys((*change.before, *change.after))
     }
     detail = []
+    if follow:
+        detail.append(following(follow))
     if change.old_path:
         detail.append(f"was at {change.old_path}:{change.old_line}")
     if change.why and change.kind not in ("forced", "default"):

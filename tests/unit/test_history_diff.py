@@ -6,11 +6,13 @@ import json
 from pathlib import Path
 
 import jsonschema
+import msgspec
 import pytest
 
 from auditor.errors import UserError
 from auditor.gates.audit import AuditOptions, audit
 from auditor.gates.model import Report
+from auditor.history.causes import folded
 from auditor.history.diff import compare, flag_changes, kernel_changes
 from auditor.history.flags import Flag
 from auditor.history.guard import tripping
@@ -156,3 +158,49 @@ def test_the_guard_trips_on_kernels_that_were_lost_not_on_those_that_came() -> N
     found = compare(same, same, kernels=(before, after))
     assert [change.what for change in tripping(found)] == ["ns::a", "ns::c", "ns::g"]
     assert {change.what for change in tripping(found, {"kernel"})} == {f"ns::{name}" for name in "abcdefg"}
+
+
+CAUSE = """\
+FAST = cap()[0] {}
+
+
+def run():
+    if FAST:
+        return 1
+    return 2
+
+
+def more():
+    assert not FAST
+"""
+
+
+def test_a_change_names_the_one_that_it_follows_from_and_pages_fold_it() -> None:
+    found = compare(report(a=CAUSE.format("== 12")), report(a=CAUSE.format("== 9")))
+    (cause,) = [one for one in found.changes if one.what == "cap()[0] == 9"]
+    followers = [one for one in found.changes if one.follows]
+    assert [one.what for one in followers] == ["FAST", "not FAST"]
+    assert {one.follows for one in followers} == {cause.gate} and not cause.follows
+    shown, counts = folded(found.changes)
+    assert shown == [cause] and counts == {cause.gate: 2}
+    assert len(tripping(found)) == 3
+
+
+def test_a_cause_that_would_not_trip_itself_is_told_with_what_does() -> None:
+    cause = Change("predicate", "is_new()", "a.py", 1, gate="g1", before={"sm_120": "no"})
+    after = {"before": {"sm_120": "no"}, "after": {"sm_120": "unknown"}}
+    change = Change("outcome", "FLAG", "b.py", 2, gate="g2", follows="g1", **after)
+    same = compare(report(a=GATE), report(a=GATE))
+    found = msgspec.structs.replace(same, changes=(cause, change))
+    assert tripping(found) == (cause, change)
+
+
+def test_kernels_of_the_project_that_were_deleted_with_their_callers_do_not_trip() -> None:
+    def rows(kind: str) -> Availability:
+        row = Row("jit::f", kind, "f.py", 3, {"sm_120": Cell("runs", "")})
+        return Availability("1.0", "t", "p", None, ("sm_120",), {}, (), (row,), (), (), (), {})
+
+    empty = msgspec.structs.replace(rows("jit"), rows=())
+    same = report(a=GATE)
+    assert not tripping(compare(same, same, kernels=(rows("jit"), empty)))
+    assert tripping(compare(same, same, kernels=(rows("op"), empty)))
