@@ -1,4 +1,4 @@
-"""Which change brought which other: a constant that is read at fifty gates and became unknown is one change."""
+"""Which change brought which other: a constant that fifty gates read and that became unknown is one change."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def with_causes(changes: Iterable[Change], new: Report) -> list[Change]:
 
 
 def _sources(changed: Iterable[Gate], known: Iterable[Predicate]) -> dict[str, str]:
-    """Name -> id of the changed gate that decides its value, in its function or the statement that sets it."""
+    """Name -> id of the changed gate that decides its value: in its function or the statement setting it."""
     by_name: dict[str, list[Gate]] = {}
     by_path: dict[str, list[Gate]] = {}
     for gate in changed:
