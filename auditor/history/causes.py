@@ -1,4 +1,4 @@
-"""Which change brought which other: a constant that fifty gates read and that became unknown is one change."""
+"""Which change brought which other: a constant that fifty gates read is one change."""
 
 from __future__ import annotations
 

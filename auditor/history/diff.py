@@ -210,9 +210,15 @@ def kernel_changes(old: Availability, new: Availability, targets: tuple[str, ...
     """Operators that a target gained or lost, or of which that cannot be said any more."""
     before = {(row.kind, row.name): row for row in old.rows}
     after = {(row.kind, row.name): row for row in new.rows}
-    renamed = _moved_rows(
-        [row for key, row in before.items() if key not in after],
-        [row for key, row in after.items() if key not in before],
+    gone = [row for key, row in before.items() if key not in after]
+    come = [row for key, row in after.items() if key not in before]
+    renamed = _moved_rows(gone, come)
+    # a kernel that was built ahead and is compiled at run time now is the same one
+    taken = {*renamed, *renamed.values()}
+    renamed |= _moved_rows(
+        [row for row in gone if row.kind == "op" and (row.kind, row.name) not in taken],
+        [row for row in come if row.kind == "jit" and (row.kind, row.name) not in taken],
+        any_kind=True,
     )
     out = []
     for key in sorted({*before, *after}):
@@ -247,14 +253,17 @@ def kernel_changes(old: Availability, new: Availability, targets: tuple[str, ...
     return out
 
 
-def _moved_rows(gone: list[Row], come: list[Row]) -> dict[tuple[str, str], tuple[str, str]]:
+def _moved_rows(
+    gone: list[Row], come: list[Row], any_kind: bool = False
+) -> dict[tuple[str, str], tuple[str, str]]:
     """New key -> old key of kernels that stand elsewhere now: the same function, one on each side."""
     left: dict[tuple[str, str], list[Row]] = {}
     right: dict[tuple[str, str], list[Row]] = {}
     for rows, by_name in ((gone, left), (come, right)):
         for row in rows:
             backend = row.name.partition("[")[2]
-            by_name.setdefault((row.kind, f"{short_name(row.name)}[{backend}"), []).append(row)
+            kind = "" if any_kind else row.kind
+            by_name.setdefault((kind, f"{short_name(row.name)}[{backend}"), []).append(row)
     return {
         (right[name][0].kind, right[name][0].name): (left[name][0].kind, left[name][0].name)
         for name in sorted(left.keys() & right.keys())

@@ -204,3 +204,18 @@ def test_kernels_of_the_project_that_were_deleted_with_their_callers_do_not_trip
     same = report(a=GATE)
     assert not tripping(compare(same, same, kernels=(rows("jit"), empty)))
     assert tripping(compare(same, same, kernels=(rows("op"), empty)))
+
+
+def test_a_kernel_that_is_compiled_at_run_time_now_was_not_lost() -> None:
+    def one(name: str, kind: str, outcome: str) -> Availability:
+        row = Row(name, kind, "f.py", 3, {"sm_120": Cell(outcome, "")})
+        return Availability("1.0", "t", "p", None, ("sm_120",), {}, (), (row,), (), (), (), {})
+
+    (found,) = kernel_changes(one("lib::f", "op", "runs"), one("jit::f", "jit", "runs"), ("sm_120",))
+    assert (found.kind, found.what, found.old_what) == ("moved", "jit::f", "lib::f")
+    (found,) = kernel_changes(one("lib::f", "op", "runs"), one("jit::f", "jit", "not-built"), ("sm_120",))
+    assert (found.kind, found.before, found.after) == (
+        "kernel",
+        {"sm_120": "runs"},
+        {"sm_120": "not-built"},
+    )
