@@ -14,7 +14,7 @@ from auditor.native.machine_code import Unreadable, instructions, resources, thr
 from auditor.patching.kernels import pin
 from auditor.patching.kernels.declared import declared_kernels, undeclared
 from auditor.patching.kernels.formula import Wrong, names_of, value_of
-from auditor.patching.kernels.launches import launches_of
+from auditor.patching.kernels.launches import launches_of, wrong_declarations
 from auditor.patching.lint import lint_patchset
 from auditor.patching.patchset import load_patchset
 from auditor.trees.workers import Lost, run_all
@@ -295,9 +295,32 @@ def test_grids_against_what_could_work(tmp_path: Path) -> None:
         ]
 
     assert asked() == [[(80, 80), (176, 188), (256, 188)], [(48, 48), (48, 48), (256, 48)]]
-    assert asked(step="unit") == [[(80, 80), (176, 176), (256, 0)], [(48, 48), (48, 48), (256, 0)]]
+    assert asked(step="unit") == [[(80, 80), (176, 176), (256, 188)], [(48, 48), (48, 48), (256, 48)]]
     # One block for each group of heads, however much there is to do: too few, with steps too.
-    assert asked(step="unit", grid=["unit"])[0] == [(4, 80), (16, 176), (256, 0)]
+    assert asked(step="unit", grid=["unit"])[0] == [(4, 80), (16, 176), (256, 188)]
     # A shape with another value of the configuration is not launched with it.
     shapes = [{"B": 1, "H": 64, "n": 20, "BM": 32}]
     assert asked(shapes=shapes) == [[], []]
+
+
+@pytest.mark.parametrize(
+    ("launch", "says"),
+    [
+        ({"step": "400"}, "80 blocks on sm_120 are no multiple of the step, 400"),
+        ({"step": "3"}, "80 blocks on sm_120 are no multiple of the step, 3"),
+        ({"step": "B - 1"}, "`step` comes to 0 on sm_120, so that the shape asks for nothing"),
+        ({"step": "0 - 4"}, "`step` comes to -4 on sm_120, so that the shape asks for nothing"),
+        ({"tiles": "B // 2"}, "`tiles` comes to 0 on sm_120, so that the shape asks for nothing"),
+        ({"grid": ["B // 2", "80"]}, "`grid` comes to 0 on sm_120, so that the shape asks for nothing"),
+    ],
+)
+def test_a_shape_always_asks_for_something(tmp_path: Path, launch: dict[str, Any], says: str) -> None:
+    whole = {"grid": ["B", "80"], "tiles": "B * 80", "shapes": [{"B": 1}], **launch}
+    kernel = {**PRODUCT, "launch": whole, "configs": [{"BM": 16, "BN": 64, "BK": 64}]}
+    found = load_patchset(patchset(tmp_path, kernel, targets="[sm_120, sm_121]"))
+    (error,) = wrong_declarations(found)
+    assert (error.code, says in error.fact) == ("P090", True), error.fact
+    shapes = [{"B": 1}]  # one block for each SM of sm_120, none for those of sm_121
+    kernel["launch"] = {"grid": ["SMS // 100"], "tiles": "B", "shapes": shapes}
+    (error,) = wrong_declarations(load_patchset(patchset(tmp_path / "121", kernel, targets="[sm_120, sm_121]")))
+    assert "`grid` comes to 0 on sm_121" in error.fact

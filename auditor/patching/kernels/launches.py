@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from auditor.arch import Target
 from auditor.errors import UserError
 from auditor.patching.kernels.declared import Config, Declared, Files, read_declaration
@@ -26,11 +28,25 @@ def launches_of(declared: Declared, config: Config, target: Target) -> tuple[Lau
             for formula in launch.grid:
                 blocks *= value_of(formula, names)
             tiles = value_of(launch.tiles, names)
-            step = max(1, value_of(launch.step, names))
+            step = value_of(launch.step, names)
+            wanted = _wanted(blocks, tiles, step, target)
         except Wrong as error:
             raise declared.error(str(error), "launch", "shapes", number) from None
-        out.append(Launched(shape, blocks, min(target.sms, tiles) // step * step))
+        out.append(Launched(shape, blocks, wanted))
     return tuple(out)
+
+
+def _wanted(blocks: int, tiles: int, step: int, target: Target) -> int:
+    """How many blocks there should be at least: never fewer than half of what the multiprocessors or the work
+    allow. ``Wrong`` where a shape asks for nothing, or for steps that its grid does not take."""
+    for name, size in (("grid", blocks), ("tiles", tiles), ("step", step)):
+        if size < 1:
+            raise Wrong(f"`{name}` comes to {size} on {target.name}, so that the shape asks for nothing")
+    if blocks % step:
+        raise Wrong(f"{blocks} blocks on {target.name} are no multiple of the step, {step}")
+    most = min(target.sms, tiles)
+    # Where one step is more than that, there is nothing to round down to: the plain rule holds.
+    return most // step * step if step <= most else most
 
 
 def wrong_declarations(patchset: Patchset) -> list[UserError]:
@@ -42,8 +58,8 @@ def wrong_declarations(patchset: Patchset) -> list[UserError]:
         for index, kernel in enumerate(patch.file.kernels if patch.file is not None else ()):
             try:
                 made = read_declaration(files, patch, index, kernel)
-                for config in made.configs:
-                    launches_of(made, config, made.targets[0])
+                for config, target in product(made.configs, made.targets):
+                    launches_of(made, config, target)
             except UserError as error:
                 out.append(error)
     return out

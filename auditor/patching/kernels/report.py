@@ -17,7 +17,7 @@ class Launched(msgspec.Struct, frozen=True):
 
     shape: dict[str, int]
     blocks: int
-    wanted: int  # SMs or pieces of work, the fewer, rounded down to whole steps; 0: the SMs are not known
+    wanted: int  # SMs or pieces of work, the fewer, rounded down to whole steps if one fits; 0: SMs not known
 
 
 class GateRow(msgspec.Struct, frozen=True, kw_only=True):
