@@ -322,5 +322,7 @@ def test_a_shape_always_asks_for_something(tmp_path: Path, launch: dict[str, Any
     assert (error.code, says in error.fact) == ("P090", True), error.fact
     shapes = [{"B": 1}]  # one block for each SM of sm_120, none for those of sm_121
     kernel["launch"] = {"grid": ["SMS // 100"], "tiles": "B", "shapes": shapes}
-    (error,) = wrong_declarations(load_patchset(patchset(tmp_path / "121", kernel, targets="[sm_120, sm_121]")))
+    (error,) = wrong_declarations(
+        load_patchset(patchset(tmp_path / "121", kernel, targets="[sm_120, sm_121]"))
+    )
     assert "`grid` comes to 0 on sm_121" in error.fact

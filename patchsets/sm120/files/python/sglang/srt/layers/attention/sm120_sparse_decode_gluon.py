@@ -331,7 +331,7 @@ def plan(heads: int, queries: int, window: int, extra: int, processors: int) -> 
     config = SPLIT_CONFIGS[0]
     blocks = queries * triton.cdiv(heads, config["BLOCK_H"])
     tiles = triton.cdiv(window, config["BLOCK_T"]) + triton.cdiv(extra, config["BLOCK_T"])
-    return config, max(1, min(tiles, processors // blocks, 64))
+    return config, max(1, min(tiles, processors // blocks, 32))
 
 
 def sm120_sparse_decode_gluon(
