@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import os
 import sys
 import types
@@ -15,6 +17,7 @@ import pytest
 from auditor.patching.lint import lint_patchset
 from auditor.patching.patchset import load_patchset
 from auditor.trees.git import GitRepo
+from auditor.trees.names import blob_id
 from auditor.trees.wheel import WheelTree
 
 ROOT = Path(__file__).parents[2]
@@ -77,6 +80,24 @@ def test_verdicts_on_the_commit() -> None:
     assert repo is not None
     found = TABLE.verdicts(CommitTree(repo, TABLE.COMMIT), repo)
     assert TABLE.differences(TABLE.written(PAGE)[TABLE.COMMIT], found, whole=True) == []
+
+
+def test_the_lock_is_of_these_patches() -> None:
+    lock = PATCHSET / "patchset.lock"
+    if not lock.is_file():
+        pytest.skip("patchsets/sm120 has no lock")
+    again = "patches lock sm120 --onto 735a256 --clone CLONE writes it anew"
+    held = json.loads(lock.read_text())
+    found = load_patchset(PATCHSET)
+    here = [(patch.name, hashlib.sha256(patch.raw).hexdigest()) for patch in found.patches]
+    assert [(row["name"], row["sha256"]) for row in held["patches"]] == here, again
+    after = {row["path"]: row.get("after") for patch in held["patches"] for row in patch["files"]}
+    for name in found.file.files:
+        whole = blob_id(found.new_file(name))
+        registered = (
+            "/sm120_indexer" in name or "/sm120_sparse" in name
+        )  # with what registers them at the end
+        assert after[name] == whole or registered, again
 
 
 # The file that decides for NIXL.
