@@ -253,14 +253,26 @@ def _check_base(target: Target, allow_dirty: bool, allow_unknown: bool) -> None:
     if dirty:
         more = f" and {len(dirty) - 1} more" if len(dirty) > 1 else ""
         checkout = target.checkout
-        undo = checkout.repo.command("stash") if checkout is not None else "reinstall it, or"
+        undo = checkout.repo.command("stash") if checkout is not None else _reinstall(target)
         raise UserError(
             "P051",
             f"there are changes that nobody {'committed' if checkout is not None else 'recorded'}: "
             f"{dirty[0]}{more}",
             place=target.shown,
-            hints=[undo, "--allow-dirty        # if the patches do not touch those files"],
+            hints=[each for each in (undo, "--allow-dirty        # if no patch touches those files") if each],
         )
+
+
+def _reinstall(target: Target) -> str:
+    """What brings an installed copy back to what its release has; "" for a folder that pip does not know."""
+    if target.installed is None or not target.version:
+        return ""
+    from auditor.trees.installed import dist_info
+    from auditor.trees.names import normal_name
+
+    names = target.profile.distributions
+    name = next((n for n in names if dist_info(target.root, normal_name(n)) is not None), names[0])
+    return f"python -m pip install --force-reinstall --no-deps {name}=={target.version}"
 
 
 def _plan(

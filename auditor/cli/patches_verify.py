@@ -79,7 +79,7 @@ def verify(
     Needs no git and no network for an installed copy, and writes nothing. With --kernels and no base or
     target it asks nothing else. Exit codes: 0 yes, 1 no, 3 a patch conflicts (with --onto).
     """
-    from auditor.patching.lock import read_lock
+    from auditor.patching.lock import BEFORE, read_lock
 
     found = load(patchset, folder)
     profiles = chosen_upstreams(found, upstream)
@@ -107,20 +107,30 @@ def verify(
         _out(envelope("verify", **facts).decode())
         return EXIT_FINDINGS if wrong or _bad(report) else EXIT_OK
     lines = []
+    many = len(told) > 1
     for target, bad, said in told:
         name = target.profile.name
-        head = f"{name}: " if len(told) > 1 else ""
+        head = f"{name}: " if many else ""
         lines += [f"✗ {head}{line}" for line in bad]
         if not bad:
             base = lock.upstreams[name]
-            files = "1 file is" if len(said) == 1 else f"{len(said)} files are"
-            lines.append(f"✓ {head}{files} what the lock of {found.name} says, to the byte")
+            lines.append(f"✓ {head}{_files(len(said))} what the lock of {found.name} says, to the byte")
             lines.append(f"  {base.label} with {_counted(lock, name)}, tree {base.result}")
         else:
             lines.append(f"{head}{target.shown} is not what the lock of {found.name} says")
+            if said and all(line.endswith(BEFORE) for line in bad) and len(bad) == len(said):
+                lines[-len(bad) - 1 : -1] = [
+                    f"✗ {head}no patch is applied: {_files(len(bad))} as in the base"
+                ]
+                if not many:
+                    lines.append(f"next: patches apply {found.typed} {target.option} --frozen")
     lines += gate_lines(report, use_color(color, sys.stdout), quiet) if report is not None else []
     _out("\n".join(lines) + "\n")
     return EXIT_FINDINGS if wrong or _bad(report) else EXIT_OK
+
+
+def _files(count: int) -> str:
+    return "1 file is" if count == 1 else f"{count} files are"
 
 
 def _bad(report: GateReport | None) -> bool:
@@ -140,7 +150,7 @@ def _kernels_alone(report: GateReport, form: str, color: str, quiet: bool) -> in
 
 def against(target: Target, lock: Lock) -> tuple[list[str], dict[str, str]]:
     """What is not as locked, and the files that were compared."""
-    from auditor.patching.lock import base_id, expected
+    from auditor.patching.lock import base_id, how_it_differs, locked_steps
     from auditor.patching.write.disk import Root
     from auditor.patching.write.journal import left_behind
     from auditor.trees.names import blob_id
@@ -148,16 +158,16 @@ def against(target: Target, lock: Lock) -> tuple[list[str], dict[str, str]]:
     base = lock.upstreams.get(target.profile.name)
     if base is None:
         return [f"the lock says nothing about {target.profile.name}"], {}
-    wanted = expected(lock, target.profile, target.tree.blobs())
+    steps = locked_steps(lock, target.profile, target.tree.blobs())
+    wanted = {path: ids[-1][1] for path, ids in steps.items()}
     wrong = []
     with Root(target.root) as root:
         if left_behind(root, target.store) is not None:
             wrong.append("a run was stopped in the middle: patches doctor")
-        for path, after in wanted.items():
+        for path, ids in steps.items():
             found = root.read(path)
-            there = blob_id(found[0]) if found is not None else ""
-            if there != after:
-                how = "is missing" if not there else "is there" if not after else "is another file"
+            how = how_it_differs(blob_id(found[0]) if found is not None else "", ids)
+            if how:
                 wrong.append(f"{path} {how}")
     if target.checkout is not None:
         for path in target.checkout.dirty():

@@ -27,6 +27,10 @@ SCHEMA = 1
 NAME = "patchset.lock"
 
 
+#: What `how_it_differs` says of a file that no patch was applied to.
+BEFORE = "is as in the base, no patch is applied to it"
+
+
 class _Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, rename="kebab"):
     pass
 
@@ -298,11 +302,31 @@ def _other_files(plan: Plan, lock: Lock) -> list[str]:
 
 def expected(lock: Lock, profile: Profile, blobs: Mapping[str, str]) -> dict[str, str]:
     """path in this tree -> blob id after all patches ("" for a file that is gone), of every locked file."""
+    return {path: steps[-1][1] for path, steps in locked_steps(lock, profile, blobs).items()}
+
+
+def locked_steps(lock: Lock, profile: Profile, blobs: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """path in this tree -> its blob ids: ("", in the base), then (patch, after it) for each that changes it.
+
+    "" is the id of no file.
+    """
     paths = PathMap(profile, blobs)
-    found: dict[str, str] = {}
+    found: dict[str, list[tuple[str, str]]] = {}
     for patch in lock.patches_of(profile.name):
         for file in patch.files:
             path = paths.path(file.path)
             if path is not None:
-                found[path] = file.after
+                found.setdefault(path, [("", file.before)]).append((patch.name, file.after))
     return dict(sorted(found.items()))
+
+
+def how_it_differs(there: str, steps: Sequence[tuple[str, str]]) -> str:
+    """What a file with the blob id ``there`` is of those in `locked_steps`; "" where it is as locked."""
+    if there == steps[-1][1]:
+        return ""
+    if there == steps[0][1]:
+        return BEFORE
+    for (patch, oid), (following, _) in zip(steps[1:], steps[2:], strict=False):
+        if there == oid:
+            return f"is as {patch} leaves it, {following} is not applied"
+    return "is missing" if not there else "is there" if not steps[-1][1] else "is another file"

@@ -129,14 +129,14 @@ def _revision(spec: TreeSpec) -> str:
 def _folder_with(path: Path, markers: tuple[str, ...], distribution: str | None) -> FolderTree | None:
     """A plain folder that holds a marker: itself, or as the package folder of which a marker speaks."""
     if any((path / marker).is_file() for marker in markers):
-        return FolderTree(path, version=_version_in(path, distribution))
+        version = _version_in(path, distribution)  # the name of the folder says less
+        return FolderTree(path, label=version, version=version)
     absolute = Path(os.path.abspath(path))
     for marker in markers:
         top, _, rest = marker.partition("/")
         if rest and absolute.name == top and (absolute / rest).is_file():
-            return FolderTree(
-                absolute.parent, only=[top], label=top, version=_version_in(absolute.parent, distribution)
-            )
+            version = _version_in(absolute.parent, distribution)
+            return FolderTree(absolute.parent, only=[top], label=version or top, version=version)
     return None
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from auditor.errors import EXIT_CONFLICT, UserError
+from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, UserError
 from auditor.patching.delta import delta
 from auditor.patching.state import SCHEMA, Applied, State, encode, how_it_stands
 from auditor.patching.treeid import tree_id, tree_with
@@ -227,7 +227,7 @@ def ready_revert(target: Target, root: Root, names: Sequence[tuple[str, str]]) -
 def require_as_recorded(target: Target, root: Root) -> None:
     """A record is only built on where the bytes are what it says; one of which nothing is left is dropped.
 
-    ``UserError`` P058 where some files are as recorded and others are not.
+    ``UserError`` P058, exit code 1, where some files are as recorded and others are not.
     """
     files = stands(target, root)
     odd = [path for path, how in files.items() if how != "applied"]
@@ -247,6 +247,7 @@ def require_as_recorded(target: Target, root: Root) -> None:
             f"patches doctor {target.option}        # says which files",
             f"patches doctor --forget {target.option}        # drops the record",
         ],
+        exit_code=EXIT_FINDINGS,
     )
 
 
