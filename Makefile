@@ -12,12 +12,12 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 SMOKE = build/smoke
 
-.PHONY: help audit wheels sarif test lint types contract smoke check kernels bench format clean
+.PHONY: help audit wheels sarif test lint types contract smoke check kernels docs bench format clean
 
 help:
 	@sed -n '1,4p' Makefile
 	@echo "#   make check    what CI runs: test lint types contract smoke"
-	@echo "#   also: kernels (compile what patchsets/sm120 declares), bench, format, clean; PYTHON=python3.12 picks the interpreter"
+	@echo "#   also: kernels (compile what patchsets/sm120 declares), docs, bench, format, clean; PYTHON=python3.12 picks the interpreter"
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python >= 3.10 is needed: make PYTHON=...")'
@@ -90,6 +90,12 @@ check: test lint types contract smoke
 SET = sm120
 kernels: $(VENV)/.dev
 	$(BIN)/patches verify $(SET) --kernels
+
+# The site, strictly: a dead link or a page that nothing leads to fails. Tests check the same without it.
+docs: $(VENV)/.dev
+	$(PIP) install --prefer-binary -e '.[docs]'
+	$(BIN)/python scripts/pages.py
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 bench: $(VENV)/.dev
 	$(BIN)/python scripts/bench.py $(BENCH_ARGS)

@@ -36,7 +36,7 @@ def info() -> None:
 @cache.command(cls=VerbCommand, example="audit cache clear --yes")
 @click.option("--yes", is_flag=True, help="Do not ask. Not asked either without a terminal or in CI.")
 def clear(yes: bool) -> None:
-    """Delete everything cached; all of it can be made again."""
+    """How do I delete everything cached? All of it can be made again."""
     from auditor.trees.cache import VARIABLE, cache_dir, cache_usage, clear_cache
 
     root = cache_dir()

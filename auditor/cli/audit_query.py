@@ -92,14 +92,15 @@ def lint(names: tuple[str, ...], folder: Path | None) -> int:
 @query.command(cls=VerbCommand, example="audit query test moe/my-gate --folder queries")
 @click.argument("names", nargs=-1, type=QueryType(), metavar="[ID]...")
 @click.option("-v", "--verbose", is_flag=True, help="Every example, not only those that fail.")
+@click.option("--allow-plugins", is_flag=True, help="Run the plugins of your folder: they are programs.")
 @_FOLDER
-def test(names: tuple[str, ...], verbose: bool, folder: Path | None) -> int:
+def test(names: tuple[str, ...], verbose: bool, allow_plugins: bool, folder: Path | None) -> int:
     """Do the examples of these queries come out as they say? Exit 1 if not."""
     from auditor.cli.progress import Progress
     from auditor.queries import load_queries
     from auditor.queries.examples import run_examples
 
-    chosen = load_queries(folder, names)
+    chosen = load_queries(folder, names, allow_plugins=allow_plugins)
     failed = total = 0
     with Progress() as progress:
         for at, item in enumerate(chosen):

@@ -79,11 +79,11 @@ def apply(
     color: str,
     quiet: bool,
 ) -> int:
-    """Write a patchset to a checkout, a wheel folder or an installed copy: all of it, or nothing.
+    """How do I write my patches to a checkout, a wheel folder or an installed copy? All of them, or nothing.
 
     Every patch is planned in memory and verified first. Patches of several upstreams are written to all their
-    targets in one transaction. Exit codes: 0 written (or nothing to do), 1 the
-    result does not hold what it promises, 3 a patch conflicts; nothing is written then.
+    targets in one transaction. Exit codes: 0 written (or nothing to do); nothing is written with 1, the
+    result does not hold what it promises, and 3, a patch conflicts.
     """
     from auditor.cli.color import use_color
     from auditor.patching.write.operations import all_at_work, require_as_recorded

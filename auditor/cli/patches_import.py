@@ -115,7 +115,7 @@ def import_(
     _report(taken, renamed, label)
     count = len(taken.patches)
     click.echo(
-        f"{count} patch{'' if count == 1 else 'es'} {'would be ' if dry_run else ''}written to {target.name}"
+        f"{count} patch{'' if count == 1 else 'es'} {'would be ' if dry_run else ''}written to {target}"
     )
     if not dry_run:
         option = f" --folder {folder}" if folder else ""

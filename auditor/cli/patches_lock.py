@@ -43,7 +43,7 @@ def lock(
     no_audit: bool,
     folder: str | None,
 ) -> int:
-    """Pin base, hashes and result, so that `apply --frozen` and `verify` refuse anything else.
+    """How do I pin base, hashes and result, so that `apply --frozen` and `verify` refuse anything else?
 
     Without --onto the base of the lock that is there is taken again. Exit codes: 1 a check failed or the lock
     is not current, 3 a patch conflicts.

@@ -106,7 +106,7 @@ def rebase(
     color: str,
     quiet: bool,
 ) -> int:
-    """Move a patchset to a new base: diffs written anew against it, heads kept, a new lock.
+    """How do I move a patchset to a new base? Diffs are written anew against it, heads kept, a new lock.
 
     All of it or nothing; no patch is dropped. Where one conflicts, its files lie in rebase/ in the patchset's
     folder, to be edited. Exit codes: 1 the result does not hold what it promises, 3 a patch needs a person.

@@ -46,7 +46,7 @@ def revert(
     color: str,
     quiet: bool,
 ) -> int:
-    """Take a patchset, or some of its patches, out again: every byte, mode and index entry as before them.
+    """How do I take a patchset, or some of its patches, out again? Byte for byte, modes and index too.
 
     Works from the record on the target: the patchset need not be here, and --folder is not looked into, only
     taken as the other verbs take it. What was edited since stays, unless it is on the same lines: that is a

@@ -130,10 +130,10 @@ def test_help_of_every_verb(name: str, command: click.Command, ctx: click.Contex
     assert max(map(len, lines)) <= 110
     assert lines[0] and f"usage: {name}" in "\n".join(lines)
     assert "[OPTIONS] [OPTIONS]" not in "\n".join(lines)
-    if name.startswith("audit"):
-        assert lines[0].endswith(("?", ".")), "starts with the question it answers"
-        examples = getattr(command, "examples", ())
-        assert examples and all(f"  {text}" in lines for text in examples)
+    assert "?" in lines[0], "starts with the question it answers"
+    examples = getattr(command, "examples", ())
+    assert examples and all(f"  {text}" in lines for text in examples)
+    assert any(text.startswith(name) or f"$({name}" in text for text in examples)
 
 
 def test_every_project_of_the_data_is_a_command() -> None:
