@@ -81,10 +81,10 @@ def test_a_submodule_is_left_alone(
     before, modules = snapshot(root), snapshot(root / ".git/modules")
     link = "160000 " + git(tmp_path / "inner", "rev-parse", "HEAD")
     for words in (
-        ("status", mine, "--to", root), ("apply", mine, "--to", root, "--no-audit", *branch),
+        ("lock", mine, "--onto", "HEAD", "--clone", root, "--no-audit"), ("status", mine, "--to", root),
+        ("apply", mine, "--to", root, "--no-audit", "--frozen", *branch), ("verify", mine, "--to", root),
         ("apply", mine, "--to", root, "--no-audit", *branch), ("status", mine, "--to", root),
-        ("doctor", "--to", root), ("lock", mine, "--onto", "HEAD~0", "--clone", root, "--no-audit"),
-        ("revert", mine, "--to", root),
+        ("doctor", "--to", root), ("revert", mine, "--to", root),
     ):  # fmt: skip
         assert patches_run(*words) == 0, words
         assert not canary.exists(), words
