@@ -12,12 +12,12 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 SMOKE = build/smoke
 
-.PHONY: help audit wheels sarif test lint types contract smoke check kernels docs bench format clean
+.PHONY: help audit wheels sarif test lint types contract smoke check kernels reports reports-check docs bench format clean
 
 help:
 	@sed -n '1,4p' Makefile
 	@echo "#   make check    what CI runs: test lint types contract smoke"
-	@echo "#   also: kernels (compile what patchsets/sm120 declares), docs, bench, format, clean; PYTHON=python3.12 picks the interpreter"
+	@echo "#   also: kernels (compile what patchsets/sm120 declares), reports (the committed audits), docs, bench, format, clean; PYTHON=python3.12 picks the interpreter"
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python >= 3.10 is needed: make PYTHON=...")'
@@ -96,6 +96,14 @@ docs: $(VENV)/.dev
 	$(PIP) install --prefer-binary -e '.[docs]'
 	$(BIN)/python scripts/pages.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+# The committed audits in reports/, from the wheels (and the commit, where SGLANG_CLONE names a clone).
+reports: wheels $(VENV)/.dev
+	$(BIN)/python scripts/reports.py --wheels $(WHEELS) $(if $(SGLANG_CLONE),--repo $(SGLANG_CLONE))
+
+# One of them held against its wheel, about 15 CPU seconds; without the wheel only that it is whole.
+reports-check: $(VENV)/.dev
+	$(BIN)/python scripts/reports.py --wheels $(WHEELS) --check 0.5.12
 
 bench: $(VENV)/.dev
 	$(BIN)/python scripts/bench.py $(BENCH_ARGS)

@@ -125,7 +125,7 @@ def kinds_of_change(text: str) -> set[str]:
 
 def _side(word: str, request: Request, stack: ExitStack) -> _Side:
     """One side: a baseline or kept report, or a tree and its audit."""
-    if word.endswith(".json"):
+    if word.endswith((".json", ".json.gz")):
         from auditor.history import baseline
         from auditor.reporting import jsonout
 
@@ -135,6 +135,7 @@ def _side(word: str, request: Request, stack: ExitStack) -> _Side:
         except OSError as error:
             fact = f"cannot read the report: {(error.strerror or str(error)).lower()}"
             raise UserError("U013", fact, place=word, hints=["audit diff A.json B.json"]) from None
+        data = baseline.unpacked(data, word)
         if baseline.is_baseline(data):
             kept = baseline.loads(data, word)
             return _Side(kept.report, None, kept)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import zlib
 
 import msgspec
 
@@ -78,6 +79,23 @@ def _by_line(value: msgspec.Struct, encode: object) -> bytes:
             text = encode(item)
         fields.append(b'"' + name.encode() + b'":' + text)
     return b"{" + b",\n".join(fields) + b"}"
+
+
+def unpacked(data: bytes, name: str) -> bytes:
+    """The file itself, where it may be gzip's. UserError H003 where it is cut off, H004 for one too large."""
+    if not data.startswith(b"\x1f\x8b"):
+        return data
+    again = [f"gunzip --test {name}"]
+    work = zlib.decompressobj(wbits=31)
+    try:
+        out = work.decompress(data, _LARGEST)
+    except zlib.error:
+        raise UserError("H004", "not a baseline: damaged within", place=name, hints=again) from None
+    if work.unconsumed_tail:
+        raise UserError("H004", "not a baseline: larger than any is", place=name, hints=again)
+    if not work.eof:
+        raise UserError("H003", "the packed baseline was cut off", place=name, hints=again)
+    return out
 
 
 def is_baseline(data: bytes) -> bool:
