@@ -223,6 +223,10 @@ def flags_of(tree: SourceTree, request: Request) -> dict[str, Flag]:
     return declared_flags(tree, load_profile(request.project))
 
 
+def _counted(number: int) -> str:
+    return f"{number:,} commit{'' if number == 1 else 's'}"
+
+
 def _with_commits(found: Diff, a: _Side, b: _Side, request: Request) -> tuple[Diff, str]:
     """Name the upstream commit of each change where both sides are commits of one repository.
 
@@ -250,7 +254,7 @@ def _with_commits(found: Diff, a: _Side, b: _Side, request: Request) -> tuple[Di
             return found, ""
     else:
         return found, ""
-    back = bool(commits_between(repo, new, old)) and not repo.is_ancestor(old, new)
+    back = 0 if repo.is_ancestor(old, new) else len(commits_between(repo, new, old))
     between = commits_between(repo, old, new)
     paths = {path for change in found.changes for path in (change.path, change.old_path) if path}
     by_path = touched(repo, old, new, paths)
@@ -271,6 +275,7 @@ def _with_commits(found: Diff, a: _Side, b: _Side, request: Request) -> tuple[Di
         return tuple(Commit(e.oid, e.date, e.subject, e.pr) for e in entries)
 
     changes = tuple(msgspec.structs.replace(c, commits=commits(c)) for c in found.changes)
-    number = f"{len(between):,} commit{'' if len(between) == 1 else 's'}"
-    words = f"{number}, on two branches" if back else number
+    words = _counted(len(between))
+    if back:
+        words = f"{words}, on two branches" if between else f"backwards over {_counted(back)}"
     return msgspec.structs.replace(found, changes=changes), words

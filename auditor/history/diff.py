@@ -34,13 +34,7 @@ def compare(
     notes: Iterable[str] = (),
 ) -> Diff:
     """What changed from ``old`` to ``new``. UserError H001 where the two were not asked the same."""
-    for name in ("project", "targets", "reference", "assumptions"):
-        if getattr(old, name) != getattr(new, name):
-            raise UserError(
-                "H001",
-                f"the two audits differ in their {name}: what changed cannot be told from what was asked",
-                hints=["audit diff A B --target LIST"],
-            )
+    _refuse_other_questions(old, new)
     changes, stats = gate_changes(old, new)
     changes = with_causes(changes, new)
     changes += finding_changes(old, new)
@@ -63,6 +57,34 @@ def compare(
         stats=stats,
         notes=tuple(notes),
     )
+
+
+def _refuse_other_questions(old: Report, new: Report) -> None:
+    """UserError H001 with both answers and the option that asks what the older audit was asked."""
+    for name, option in (("project", "--project"), ("targets", "--target"), ("reference", "--against")):
+        was, now = (
+            ",".join(value) if isinstance(value, tuple) else value
+            for value in (getattr(old, name), getattr(new, name))
+        )
+        if was != now:
+            raise UserError(
+                "H001",
+                f"the two audits differ in their {name}, {was} and {now}:"
+                " what changed cannot be told from what was asked",
+                place=f"{old.tree.label} and {new.tree.label}",
+                hints=[f"{option} {was}"],
+            )
+    if old.assumptions != new.assumptions:
+        was, now = (
+            " ".join(f"--assume {key}={value}" for key, value in report.assumptions.items())
+            for report in (old, new)
+        )
+        raise UserError(
+            "H001",
+            f"the two audits differ in their assumptions, {was or 'none'} and {now or 'none'}",
+            place=f"{old.tree.label} and {new.tree.label}",
+            hints=[was or f"without {now}"],
+        )
 
 
 def _key(change: Change) -> tuple[object, ...]:

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import gzip
 import json
+import os
 import subprocess
+import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from markdown_it import MarkdownIt
 
 from auditor.cli import groups
 from auditor.cli.clickrun import run
 
+ROOT = Path(__file__).parents[2]
+#: Every kind of change.
+TRIPS = "outcome,kernel,forced,default,predicate,added,removed,flag,respelled,moved"
 UTILS = "import torch\n\n\ndef cap():\n    return torch.cuda.get_device_capability()\n"
 PICK = """\
 from sglang.srt.utils import cap
@@ -163,3 +170,132 @@ def test_a_promise_that_does_not_hold_trips(history: History, tmp_path: Path, ca
 def test_an_unknown_patchset_is_wrong_input(history: History, capsys: Capture) -> None:
     code, _, err = audit(capsys, "guard", "HEAD", "HEAD", "--patchset", "nosuch")
     assert code == 2 and "error[P02" in err
+
+
+# -- ends that are wrong ---------------------------------------------------------------------------
+
+GATE_CHANGED = PICK.replace(">= 12", "== 9")
+
+
+def test_a_base_that_a_shallow_clone_lacks_is_said_with_the_way_to_get_it(
+    history: History, tmp_path: Path, capsys: Capture
+) -> None:
+    first = history.git("rev-parse", "HEAD")
+    history.commit("second", pick=GATE_CHANGED)
+    clone = tmp_path / "shallow"
+    history.git("clone", "-q", "--depth", "1", f"file://{history.folder}", str(clone))
+    code, _, err = audit(capsys, "guard", first, "HEAD", "--repo", str(clone))
+    assert code == 2 and "error[T002]" in err and "fetch --unshallow" in err and "shallow" in err
+
+
+def test_merges_name_the_commit_that_made_the_change(history: History, capsys: Capture) -> None:
+    base = history.git("rev-parse", "HEAD")
+    for name in ("one", "two", "three"):
+        history.git("checkout", "-q", "-b", name, base)
+        if name == "two":
+            history.commit("other way (#41)", pick=GATE_CHANGED)
+        else:
+            history.commit(f"{name} (#4)", **{f"python/sglang/srt/{name}.py": "X = 1\n"})
+    history.git("checkout", "-q", "main")
+    history.git("merge", "-q", "--no-ff", "-m", "octopus", "one", "two", "three")
+    assert len(history.git("log", "-1", "--format=%P").split()) >= 3
+    code, out, _ = audit(capsys, "guard", base, "HEAD")
+    assert code == 1 and "#41" in out and "yes → no" in out
+
+
+def test_a_change_that_was_reverted_is_none(history: History, capsys: Capture) -> None:
+    history.commit("second", pick=GATE_CHANGED)
+    history.git("revert", "--no-edit", "HEAD")
+    assert audit(capsys, "guard", "HEAD~2", "HEAD")[0] == 0
+    assert audit(capsys, "guard", "HEAD~1", "HEAD")[0] == 1
+
+
+def test_a_file_that_was_renamed_and_edited_trips_for_what_it_changed(
+    history: History, capsys: Capture
+) -> None:
+    new = "python/sglang/srt/choose.py"
+    history.commit("second", pick=None, **{new: GATE_CHANGED})
+    code, out, _ = audit(capsys, "guard", "HEAD~1", "HEAD", "--format", "json")
+    (change,) = json.loads(out)["changes"]
+    assert code == 1
+    assert (change["kind"], change["path"], change["old_path"]) == ("outcome", new, PICKS)
+
+
+def test_an_empty_range_is_quiet_and_one_that_runs_backwards_is_named(
+    history: History, capsys: Capture
+) -> None:
+    code, out, _ = audit(capsys, "guard", "HEAD", "HEAD")
+    assert code == 0 and "0 commits" in out and "quiet" in out
+    history.commit("second", pick=GATE_CHANGED)
+    code, out, _ = audit(capsys, "guard", "HEAD", "HEAD~1")
+    assert code == 1 and "backwards over 1 commit" in out
+
+
+def test_a_baseline_for_other_targets_is_refused_with_the_option_that_fits(
+    history: History, tmp_path: Path, capsys: Capture
+) -> None:
+    known = str(tmp_path / "known.json")
+    assert audit(capsys, "baseline", "write", known, "--target", "sm_120,sm_121")[0] == 0
+    code, _, err = audit(capsys, "guard", known, "HEAD", "--target", "sm_120")
+    assert code == 2 and "error[H001]" in err and "sm_120,sm_121 and sm_120" in err
+    assert "help: --target sm_120,sm_121" in err
+    packed = tmp_path / "known.json.gz"
+    packed.write_bytes(gzip.compress(Path(known).read_bytes()))
+    assert audit(capsys, "guard", str(packed), "HEAD", "--target", "sm_120,sm_121")[0] == 0
+    packed.write_bytes(packed.read_bytes()[:-20])
+    code, _, err = audit(capsys, "guard", str(packed), "HEAD", "--target", "sm_120,sm_121")
+    assert code == 2 and "error[H003]" in err and "cut off" in err
+
+
+def test_what_lies_broken_in_the_cache_changes_nothing(
+    history: History, tmp_path: Path, capsys: Capture
+) -> None:
+    history.commit("second", pick=GATE_CHANGED)
+    first = audit(capsys, "guard", "HEAD~1", "HEAD", "--format", "json")
+    files = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert first[0] == 1 and len(files) > 3
+    for path in files:
+        data = path.read_bytes()
+        path.write_bytes(data[: len(data) // 2] + b"\xff\x00" + data[len(data) // 2 + 7 :])
+    assert audit(capsys, "guard", "HEAD~1", "HEAD", "--format", "json")[:2] == first[:2]
+
+
+def test_two_guards_at_once_in_one_cache_say_the_same(history: History, tmp_path: Path) -> None:
+    history.commit("second", pick=GATE_CHANGED)
+    start = "import sys; from auditor.cli.main import audit; sys.exit(audit())"
+    words = ["guard", "HEAD~1", "HEAD", "--format", "json"]
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", start, *words],
+            stdout=subprocess.PIPE,
+            cwd=history.folder,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        for _ in range(2)
+    ]
+    outs = [process.communicate(timeout=240)[0] for process in both]
+    assert [process.returncode for process in both] == [1, 1]
+    assert outs[0] == outs[1] and json.loads(outs[0])["changes"]
+
+
+def test_hostile_text_is_inert_in_every_format(history: History, capsys: Capture) -> None:
+    hostile = "python/sglang/srt/a\n::error::b\x1b[31m<i>.py"
+    text = PICK.replace("cap()[0] >= 12", "cap()[0] >= 12 and x != '\x1b[2J</td><script>::error::|`'")
+    history.commit("second", **{hostile: text.replace("def pick():", "def pick(x=0):")})
+    history.commit("third (#1)\x1b[31m", **{hostile: text.replace("[0] >= 12", "[0] == 9")})
+    for form in ("terminal", "github", "markdown", "junit", "sarif", "json"):
+        _, out, err = audit(capsys, "guard", "HEAD~1", "HEAD", "--format", form, "--trip-on", TRIPS)
+        assert "\x1b" not in out + err, form
+        if form == "github":
+            assert all(line.startswith(("::error ", "::warning ", "::notice ")) for line in out.splitlines())
+        if form == "markdown":
+            blocks = MarkdownIt("commonmark").enable("table").parse(out)
+            parts = [part for block in blocks for part in (block, *(block.children or ()))]
+            html = {tag for p in parts if p.type.startswith("html") for tag in p.content.split("\n")}
+            assert not [tag for tag in html if "script" in tag] and not [
+                p for p in parts if p.type == "image"
+            ]
+        if form == "junit":
+            ElementTree.fromstring(out)
+        if form in ("sarif", "json"):
+            json.loads(out)
