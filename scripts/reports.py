@@ -4,8 +4,8 @@
     python scripts/reports.py --wheels .cache/wheels --check 0.5.12     hold a committed one against its wheel
 
 A committed audit is a baseline (`audit baseline write`), packed: gates, kernels and flags, for sm_120 and
-sm_121. `audit guard reports/facts/0.5.18.json.gz NEW` compares with it. ``--check`` fails where more than one in
-fifty gates and kernels differs from what is committed: what the tool sees grows with it, and `make reports`
+sm_121. `audit guard reports/facts/0.5.18.json.gz NEW` compares with it. ``--check`` fails where more than one
+in fifty gates and kernels differs from what is committed: what the tool sees grows with it, and `make reports`
 brings these files up to date. Costs about 20 CPU seconds a release.
 """
 
