@@ -5,7 +5,7 @@
 
 A committed audit is a baseline (`audit baseline write`), packed: gates, kernels and flags, for sm_120 and
 sm_121. `audit guard reports/facts/0.5.18.json.gz NEW` compares with it. ``--check`` fails where more than one
-in fifty gates and kernels differs from what is committed: what the tool sees grows with it, and `make reports`
+in fifty gates and kernels differs from what is committed: what the tool sees grows, and `make reports`
 brings these files up to date. Costs about 20 CPU seconds a release.
 """
 
