@@ -153,7 +153,7 @@ def _rows(told: Plan, done: int, jobs: int, scheduler: str | None) -> Iterator[b
         return iter(())
     if scheduler is not None:
         return on_cluster(tasks, scheduler)
-    return in_processes(tasks, jobs) if jobs > 1 else here(tasks)
+    return in_processes(tasks, jobs) if jobs > 1 else here(tasks, told, done)
 
 
 def _print(line: bytes) -> None:

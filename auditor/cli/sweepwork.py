@@ -7,7 +7,7 @@ from typing import Any
 
 from auditor.errors import UserError
 from auditor.history.sweeping.model import CommitLine
-from auditor.history.sweeping.sweep import Task, encoded, quick_lines, repo_of
+from auditor.history.sweeping.sweep import Plan, Task, encoded, quick_lines, repo_of
 
 #: Seconds between two looks at whether a scheduler is still there.
 _LOOK_S = 5.0
@@ -71,10 +71,12 @@ def packed(task: Task) -> tuple[str, Any]:
         return "error", (error.code, error.fact, error.place, error.hints)
 
 
-def here(tasks: Sequence[Task]) -> Iterator[bytes]:
+def here(tasks: Sequence[Task], told: Plan, done: int) -> Iterator[bytes]:
     """One after the other, each line as soon as it is there."""
     for task in tasks:
-        for line in lines_of(task):
+        quick = task.setup.level == "quick"
+        lines = quick_lines(task, told.silent, told.steps[done:]) if quick else lines_of(task)
+        for line in lines:
             yield encoded(line)
 
 

@@ -77,6 +77,7 @@ AUDIT = Program(
         ),
         "history": Verb("which commits changed what a gate means", "auditor.cli.audit_history:history"),
         "sweep": Verb("how the gates of every commit of a range stand", "auditor.cli.audit_sweep:sweep"),
+        "trend": Verb("gates per verdict over time, from a sweep", "auditor.cli.audit_trend:trend"),
         "targets": Verb("which GPUs are known and what each can do", "auditor.cli.audit_targets:targets"),
         "query": Verb("named patterns: list, show, new, test, lint", "auditor.cli.audit_query:query"),
         "cache": Verb("what is cached and where: info, clear", "auditor.cli.audit_cache:cache"),

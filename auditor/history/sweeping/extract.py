@@ -26,7 +26,7 @@ ROOT_TEXTS = (b"version.cuda",)
 #: Kinds that are gates only where they are worth true or false.
 NEEDS_TRUTH = frozenset({"assign", "return", "argument"})
 #: A function of more lines than this is work, not a predicate.
-_LONGEST = 80
+LONGEST = 40
 
 
 class Found(NamedTuple):
@@ -98,6 +98,10 @@ class Words:
         return False
 
 
+#: Statements that hold others.
+_HOLD = (ast.If, ast.For, ast.AsyncFor, ast.While, ast.With, ast.AsyncWith, ast.Try, ast.Match)
+
+
 class _Scope:
     """Local names of a function: those with one assignment stand for what is assigned."""
 
@@ -113,21 +117,41 @@ class _Scope:
         """How often each name is bound in the function."""
         if self._stored is None:
             counts: dict[str, int] = {}
-            if self.node is not None:
-                for node in ast.walk(self.node):
-                    if isinstance(node, ast.arg):
-                        counts[node.arg] = counts.get(node.arg, 0) + 2
-                    elif isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                        counts[node.id] = counts.get(node.id, 0) + 1
-                    elif isinstance(node, ast.Global):
-                        self.globals.update(node.names)
-                for handler in ast.walk(self.node):  # what is done where something fails is not followed
-                    if isinstance(handler, ast.ExceptHandler):
-                        for node in ast.walk(handler):
-                            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
-                                counts[node.id] = counts.get(node.id, 1) - 1
+            if isinstance(self.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                given = self.node.args
+                for argument in (*given.posonlyargs, *given.args, *given.kwonlyargs):
+                    counts[argument.arg] = 2
+                for rest in (given.vararg, given.kwarg):
+                    if rest is not None:
+                        counts[rest.arg] = 2
+                self._bound(self.node.body, counts)
             self._stored = counts
         return self._stored
+
+    def _bound(self, stmts: Sequence[ast.stmt], counts: dict[str, int]) -> None:
+        """Names bound by statements; what is done where something fails is not followed."""
+        for stmt in stmts:
+            targets: Sequence[ast.AST] = ()
+            if isinstance(stmt, ast.Assign):
+                targets = stmt.targets
+            elif isinstance(stmt, (ast.AnnAssign, ast.AugAssign, ast.For, ast.AsyncFor)):
+                targets = (stmt.target,)
+            elif isinstance(stmt, (ast.With, ast.AsyncWith)):
+                targets = [item.optional_vars for item in stmt.items if item.optional_vars is not None]
+            elif isinstance(stmt, ast.Global):
+                self.globals.update(stmt.names)
+            elif isinstance(stmt, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+                counts[stmt.name] = counts.get(stmt.name, 0) + 2
+                continue
+            for target in targets:
+                for node in (target,) if isinstance(target, ast.Name) else ast.walk(target):
+                    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                        counts[node.id] = counts.get(node.id, 0) + 1
+            if isinstance(stmt, _HOLD):
+                for field in ("body", "orelse", "finalbody"):
+                    self._bound(getattr(stmt, field, None) or (), counts)
+                for case in getattr(stmt, "cases", None) or ():
+                    self._bound(case.body, counts)
 
     def lookup(self, name: str) -> Term | None:
         if self.node is None:
@@ -148,10 +172,20 @@ class Extraction:
 
     def __init__(self, words: Words, data: bytes) -> None:
         self.words = words
-        self.lines = data.split(b"\n")
-        self.hits = {at for at, line in enumerate(self.lines, 1) if words.in_text(line)}
+        self.data = data
+        self.hits: set[int] = set()
+        there = words.scanned.intersection(words_of(data))
+        self._look([rb"\b%s\b" % re.escape(word) for word in there] + [re.escape(t) for t in words.texts])
         self.gates: list[Found] = []
         self.sites: list[Site] = []
+
+    def _look(self, patterns: list[bytes]) -> None:
+        """Note the lines that hold one of the patterns."""
+        line, at = 1, 0
+        for match in re.finditer(b"|".join(patterns), self.data):
+            line += self.data.count(b"\n", at, match.start())
+            at = match.start()
+            self.hits.add(line)
 
     def facts(self) -> Facts:
         return Facts(tuple(self.gates), tuple(self.sites)) if self.gates or self.sites else NONE
@@ -167,7 +201,9 @@ class Extraction:
         for decorator in getattr(node, "decorator_list", ()):
             first = min(first, decorator.lineno)
         last = getattr(node, "end_lineno", None) or first
-        return any(at in self.hits for at in range(first, last + 1))
+        if last - first < len(self.hits):
+            return any(at in self.hits for at in range(first, last + 1))
+        return any(first <= at <= last for at in self.hits)
 
     def _visit(
         self, stmts: Sequence[ast.stmt], symbol: str, owner: str, scope: _Scope, guard: Term | None
@@ -221,7 +257,7 @@ class Extraction:
 
     def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: str, guard: Term | None) -> None:
         """The definition of a function as a site; properties are called at once."""
-        if (node.end_lineno or node.lineno) - node.lineno > _LONGEST:
+        if (node.end_lineno or node.lineno) - node.lineno > LONGEST:
             return
         marks = {ast.unparse(d).partition("(")[0].rpartition(".")[2] for d in node.decorator_list}
         skip = 1 if owner and "staticmethod" not in marks else 0
@@ -281,8 +317,7 @@ class Extraction:
                     self._site("", name, None, value, True)
                 elif scope.stored.get(name) == 1:
                     scope.bound[name] = value
-                    word = re.compile(rb"\b%s\b" % re.escape(name.encode()))
-                    self.hits.update(at for at, line in enumerate(self.lines, 1) if word.search(line))
+                    self._look([rb"\b%s\b" % re.escape(name.encode())])
 
     def _site(self, owner: str, name: str, guard: Term | None, term: Term, weak: bool) -> None:
         mentioned = self.words.in_term(term) or (guard is not None and self.words.in_term(guard))

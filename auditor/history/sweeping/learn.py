@@ -1,26 +1,27 @@
 """Which names of a project ask for the GPU: learned from its trees, no list of them is kept.
 
-Round by round: a definition that reads a root, or a name of the round before, and is worth something else
-on one target than on another, gives a name. What only asks for the vendor (an NVIDIA build is assumed)
-gives a fixed value.
+Round by round: a definition that reads a root, or a name of the round before, and is worth something else on
+one target than on another, gives a name. What only asks for the vendor (an NVIDIA build is assumed) gives a
+fixed value.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from auditor.history.sweeping.extract import Words, words_of
-from auditor.history.sweeping.kleene import Evaluation, Function, Open, Properties, World, same
-from auditor.history.sweeping.pieces import Reader, Unreadable
+from auditor.history.sweeping.extract import Site, Words, words_of
+from auditor.history.sweeping.kleene import Evaluation, Function, Open, World, same
+from auditor.history.sweeping.pieces import CUT, Reader, Unreadable
 from auditor.history.sweeping.table import Table, Values
-from auditor.program.externals import AVAILABLE, FIXED_CALLS, HIP_VERSION
+from auditor.program.externals import ABSENT, AVAILABLE, FIXED_ATTRS, FIXED_CALLS, HIP_VERSION
 
 _ROUNDS = 8
+_VENDOR_ROUNDS = 3
 #: Definitions of vendor names longer than this many bytes are not looked at.
 _SHORT = 1200
-_VENDOR_ROOTS = frozenset({AVAILABLE, HIP_VERSION, *FIXED_CALLS})
+_VENDOR_ROOTS = frozenset({AVAILABLE, HIP_VERSION, *FIXED_CALLS, *FIXED_ATTRS, *ABSENT})
 _VENDOR_TEXTS = (
     b"torch.version",
     b"version.hip",
@@ -28,8 +29,9 @@ _VENDOR_TEXTS = (
     b"xpu.is_available",
     b"npu.is_available",
 )
-_CUT = re.compile(rb"\n(?=[A-Za-z_@])(?!(?:else|elif|except|finally)\b)")
-#: Names that say nothing by themselves.
+#: Words of which each of those texts holds one.
+_VENDOR_WORDS = frozenset({b"version", b"is_available"})
+#: Shorter names say nothing by themselves.
 _SHORTEST = 4
 #: What is left of a call without arguments, in characters, where a function is still a predicate.
 _RESIDUE = 160
@@ -42,64 +44,179 @@ class Vocabulary:
         self.names = frozenset(names)
         self.vendor = dict(vendor or {})
 
-    def with_(self, other: Vocabulary) -> Vocabulary:
-        """Both; a vendor name that is worth two things is dropped."""
-        vendor = {**self.vendor, **other.vendor}
-        for name in self.vendor.keys() & other.vendor.keys():
-            if not same(self.vendor[name], other.vendor[name]):
-                del vendor[name]
-        names = self.names | other.names
-        return Vocabulary(
-            names, {k: v for k, v in sorted(vendor.items()) if k.removesuffix("()") not in names}
+
+class Learner:
+    """Learns from one tree after the other. ``world`` should hold every target there is.
+
+    A file is looked at again only for words that were not known when it was looked at before.
+    """
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.names: set[str] = set()
+        self.vendor: dict[str, Any] = {}
+        self._disputed: set[str] = set()
+        #: Of the last tree: module -> blob, and blob -> the words in it.
+        self.blobs: dict[str, str] = {}
+        self.words: dict[str, frozenset[bytes]] = {}
+        self._sites: dict[str, tuple[Site, ...]] = {}
+
+    def learn(self, blobs: Mapping[str, str], read: Callable[[list[str]], Iterable[bytes]]) -> None:
+        """Take over a tree: module -> blob id. ``read`` gives the contents of blobs in order."""
+        new = [blob for blob in dict.fromkeys(blobs.values()) if blob not in self.words]
+        contents: dict[str, bytes] = {}
+        words: dict[str, frozenset[bytes]] = {}
+        for blob, data in zip(new, read(new), strict=True):
+            words[blob] = frozenset(words_of(data))
+            contents[blob] = data  # for as long as this tree is looked at
+        for blob in blobs.values():
+            if blob not in words:
+                words[blob] = self.words[blob]
+        self.words, self.blobs = words, dict(blobs)
+        modules = {module: blob for module, blob in blobs.items() if blob in set(new)}
+        fetch = _Fetch(contents, read)
+        self._vendor(modules, fetch)
+        self._names(modules, fetch)
+
+    def vocabulary(self) -> Vocabulary:
+        """What was learned so far."""
+        vendor = {k: v for k, v in self.vendor.items() if k not in self._disputed}
+        vendor = {k: v for k, v in sorted(vendor.items()) if k.removesuffix("()") not in self.names}
+        return Vocabulary(self.names, vendor)
+
+    def silent(self) -> frozenset[str]:
+        """The blobs of the last tree that mention nothing of the vocabulary."""
+        words = Words(self.vocabulary().names)
+        return frozenset(
+            blob
+            for blob, found in self.words.items()
+            if words.scanned.isdisjoint(found) and b"version" not in found
         )
+
+    def _names(self, modules: Mapping[str, str], fetch: _Fetch) -> None:
+        self.world.vendor = self.vocabulary().vendor
+        table = Table(Values(self.world), ())
+        sites = {module: found for module, found in self._sites.items() if module in self.blobs}
+        for module in modules:
+            sites.pop(module, None)
+        self._sites = sites
+        new: set[str] = set()
+        for number in range(_ROUNDS):
+            # At first the files that were not seen before, then all that mention what is new.
+            words = Words(self.names, learning=True)
+            sought = words.scanned if not number else frozenset(name.encode() for name in new)
+            where = modules if not number else self.blobs
+            reader = Reader(words)
+            candidates: set[str] = set()
+            for module, blob in where.items():
+                found = self.words[blob]
+                if sought.isdisjoint(found):
+                    if number or b"version" not in found or not words.in_text(fetch(blob)):
+                        continue
+                try:
+                    sites[module] = reader.facts(fetch(blob), True).sites
+                except Unreadable:
+                    continue
+                candidates.update(site.name for site in sites[module])
+            if not number and not candidates - self.names:
+                break
+            # Candidates may stand on each other: all of them are tried as names, and those kept that tell.
+            table.reset(self.names | candidates, sites)
+            left = sorted(name for name in candidates - self.names if len(name) >= _SHORTEST)
+            new = {name for name in left if _telling(table, name)}
+            if not new:
+                break
+            self.names |= new
+
+    def _vendor(self, modules: Mapping[str, str], fetch: _Fetch) -> None:
+        """Short definitions that are worth the same on all targets of an NVIDIA build."""
+        sites: dict[str, tuple[Site, ...]] = {}
+        new: set[str] = set()
+        for number in range(_VENDOR_ROUNDS):
+            words = Words(
+                {name.removesuffix("()") for name in self.vendor},
+                learning=True,
+                roots=_VENDOR_ROOTS,
+                root_words=frozenset(),
+                texts=_VENDOR_TEXTS,
+            )
+            sought = words.scanned | _VENDOR_WORDS
+            if number:
+                sought = frozenset(name.removesuffix("()").encode() for name in new)
+            reader = Reader(words)
+            for module, blob in (modules if not number else self.blobs).items():
+                if sought.isdisjoint(self.words[blob]):
+                    continue
+                found: list[Site] = []
+                for piece in CUT.split(fetch(blob)):
+                    if len(piece) > _SHORT or not _DEFINES.match(piece):
+                        continue
+                    try:
+                        found += [s for s in reader.facts(piece).sites if not s.owner and s.guard is None]
+                    except Unreadable:
+                        continue
+                if found:
+                    sites[module] = tuple(found)
+            inner = World(self.world.capabilities, (0,) * self.world.count, self.world.cuda, self.vendor)
+            table = Table(Values(inner), ())
+            table.reset((), sites)
+            new = self._worth(table, inner)
+            if not new:
+                return
+
+    def _worth(self, table: Table, inner: World) -> set[str]:
+        new: set[str] = set()
+        for name, place in table.places():
+            vector = table.at(name, place)
+            key = f"{name}()" if isinstance(vector[0], Function) else name
+            found = [_called(inner, item, at) for at, item in enumerate(vector)]
+            if any(not isinstance(item, (bool, int, str, type(None))) for item in found):
+                continue
+            if any(not same(found[0], item) for item in found) or (found[0] is None and key != name):
+                continue
+            if key not in self.vendor:
+                self.vendor[key] = found[0]
+                new.add(key)
+            elif not same(self.vendor[key], found[0]):
+                self._disputed.add(key)
+        return new
+
+
+#: What a short definition begins with: a function (decorated or not) or an assignment.
+_DEFINES = re.compile(rb"@|def |[A-Za-z_]\w*(?:\s*:[^=\n]*)?\s*=")
+
+
+class _Fetch:
+    """Contents of blobs, those at hand first."""
+
+    def __init__(self, contents: dict[str, bytes], read: Callable[[list[str]], Iterable[bytes]]) -> None:
+        self._contents = contents
+        self._read = read
+
+    def __call__(self, blob: str) -> bytes:
+        found = self._contents.get(blob)
+        if found is None:
+            (found,) = self._read([blob])
+            self._contents[blob] = found
+        return found
 
 
 def learn(files: Mapping[str, bytes], world: World) -> Vocabulary:
-    """The vocabulary of one tree, by module. ``world`` should hold every target there is."""
-    index = {module: frozenset(words_of(data)) for module, data in files.items()}
-    vendor = _vendor(files, index, world)
-    world.vendor.update(vendor)
-    values = Values(world)
-    names: set[str] = set()
-    new: set[str] = set()
-    table = Table(values, ())
-    for number in range(_ROUNDS):
-        words = Words(names, learning=True)
-        sought = frozenset(name.encode() for name in new) if number else words.scanned
-        reader = Reader(words)
-        table.names = frozenset(names)
-        table._uses.clear()
-        table._cache.clear()
-        candidates: set[str] = set()
-        for module, data in files.items():
-            if sought.isdisjoint(index[module]) and (number or not any(t in data for t in words.texts)):
-                continue
-            try:
-                sites = reader.facts(data).sites
-            except Unreadable:
-                continue
-            table.put(module, sites)
-            candidates.update(site.name for site in sites)
-        # Candidates may stand on each other: all of them are tried as names, and those kept that tell.
-        table.names = frozenset(names | candidates)
-        table._uses.clear()
-        table._cache.clear()
-        new = {name for name in candidates - names if len(name) >= _SHORTEST and _telling(table, name)}
-        if not new:
-            break
-        names |= new
-    return Vocabulary(names, {k: v for k, v in vendor.items() if k.removesuffix("()") not in names})
+    """The vocabulary of one tree, module -> source."""
+    learner = Learner(world)
+    learner.learn({module: module for module in files}, lambda blobs: (files[blob] for blob in blobs))
+    return learner.vocabulary()
 
 
 def _telling(table: Table, name: str) -> bool:
     """Whether a name is worth something else on one target than on another, at any place."""
-    for module, owner in sorted(table._sites.get(name, ())):
-        vector = table._place(name, (module, owner))
+    for place in table.places_of(name):
+        vector = table.at(name, place)
         found = [_called(table.values.world, item, at) for at, item in enumerate(vector)]
         if any(not same(found[0], item) for item in found[1:]):
             if any(item is not None and not isinstance(item, Open) for item in found):
                 return True
-            if isinstance(vector[0], Function) and not owner and _asks(vector[0], found):
+            if isinstance(vector[0], Function) and not place[1] and _asks(vector[0], found):
                 return True
     return False
 
@@ -114,55 +231,3 @@ def _called(world: World, value: Any, at: int) -> Any:
     if isinstance(value, Function):
         return Evaluation(world, at).call(value, [], {})
     return value
-
-
-def _vendor(
-    files: Mapping[str, bytes], index: Mapping[str, frozenset[bytes]], world: World
-) -> dict[str, Any]:
-    """Short definitions that are worth the same on all targets of an NVIDIA build."""
-    vendor: dict[str, Any] = {}
-    disputed: set[str] = set()
-    new: set[str] = set()
-    for number in range(3):
-        words = Words(
-            {name.removesuffix("()") for name in vendor},
-            learning=True,
-            roots=_VENDOR_ROOTS,
-            root_words=frozenset(),
-            texts=_VENDOR_TEXTS,
-        )
-        inner = World(world.capabilities, (0,) * world.count, world.cuda, vendor)
-        table = Table(Values(inner), ())
-        sought = frozenset(name.removesuffix("()").encode() for name in new)
-        reader = Reader(words)
-        for module, data in files.items():
-            if number and sought.isdisjoint(index[module]):
-                continue
-            if not number and not any(text in data for text in _VENDOR_TEXTS):
-                continue
-            pieces = [p for p in _CUT.split(data) if len(p) <= _SHORT and words.in_text(p)]
-            sites = []
-            for piece in pieces:
-                try:
-                    sites += [s for s in reader.facts(piece).sites if not s.owner and s.guard is None]
-                except Unreadable:
-                    continue
-            table.put(module, tuple(sites))
-        new = set()
-        for name in sorted(table._sites):
-            for place in sorted(table._sites[name]):
-                vector = table._place(name, place)
-                key = f"{name}()" if isinstance(vector[0], Function) else name
-                found = [_called(inner, item, at) for at, item in enumerate(vector)]
-                if any(isinstance(item, (Open, Function, Properties)) for item in found):
-                    continue
-                if any(not same(found[0], item) for item in found) or isinstance(found[0], tuple):
-                    continue
-                if key in vendor and not same(vendor[key], found[0]):
-                    disputed.add(key)
-                elif key not in vendor:
-                    vendor[key] = found[0]
-                    new.add(key)
-        if not new:
-            break
-    return {key: vendor[key] for key in sorted(vendor) if key not in disputed}

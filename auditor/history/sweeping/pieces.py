@@ -13,10 +13,12 @@ import ast
 import re
 from hashlib import blake2b
 
-from auditor.history.sweeping.extract import NONE, Facts, Words, facts_of
+from auditor.history.sweeping.extract import LONGEST, NONE, Facts, Words, facts_of
 
-_CUT = re.compile(rb"\n(?=[A-Za-z_@])(?!(?:else|elif|except|finally)\b)")
+#: Where a file is cut: before a statement at column 0 that goes on with none before it.
+CUT = re.compile(rb"\n(?=[A-Za-z_@])(?!(?:else|elif|except|finally)\b)")
 _MEMBER = re.compile(rb"\n(?=    [A-Za-z_@])(?!    (?:else|elif|except|finally)\b)")
+_SETS = re.compile(rb"^\s+(?:global |(?:self|cls)\.\w+(?:\s*:[^=\n]+)?\s*=[^=])", re.MULTILINE)
 _CLASS = re.compile(rb"(?:@[^\n]*\n)*class\s+(\w+)")
 _CODING = re.compile(rb"^[ \t]*#.*?coding[:=][ \t]*(?!utf-?8\b)", re.MULTILINE | re.IGNORECASE)
 #: A class larger than this many bytes is cut into its members.
@@ -40,9 +42,12 @@ class Reader:
         self._known: dict[bytes, Facts] = {}
         self._texts: dict[str, str] = {}
 
-    def facts(self, data: bytes) -> Facts:
-        """What a file says. :class:`Unreadable` where it does not parse."""
-        if not self.words.in_text(data):
+    def facts(self, data: bytes, mentions: bool = False) -> Facts:
+        """What a file says. :class:`Unreadable` where it does not parse.
+
+        ``mentions`` says that it is known to mention a predicate, or may be taken to.
+        """
+        if not mentions and not self.words.in_text(data):
             return NONE
         if self.memo and not _odd(data):
             found = self._cut(data)
@@ -58,7 +63,7 @@ class Reader:
             raise Unreadable from None
 
     def _cut(self, data: bytes) -> Facts | None:
-        pieces = _with_decorators(_CUT.split(data))
+        pieces = _with_decorators(CUT.split(data))
         out: list[Facts] = []
         at = 0
         while at < len(pieces):
@@ -131,6 +136,8 @@ class Reader:
         if found is None:
             if not self.words.in_text(member) and _closed(member):
                 found = NONE
+            elif self.words.learning and _no_definition(member):
+                found = NONE
             else:
                 source = b"if 1:\n" + member
                 try:
@@ -187,6 +194,11 @@ def _closed(piece: bytes) -> bool:
         and piece.count(b"'''") % 2 == 0
         and not piece.endswith(b"\\")
     )
+
+
+def _no_definition(member: bytes) -> bool:
+    """Whether a member is a long function that sets nothing beyond itself, and closed."""
+    return member.count(b"\n") > LONGEST and _SETS.search(member) is None and _closed(member)
 
 
 def _parses(source: bytes) -> bool:

@@ -51,7 +51,12 @@ class Quick:
         names = (*setup.targets, setup.reference)
         self.values = Values(world_of(names, setup.cuda, setup.vendor))
         self.table = Table(self.values, setup.vocabulary)
-        self.reader = Reader(Words(setup.vocabulary), memo)
+        self.words = Words(setup.vocabulary)
+        self.reader = Reader(self.words, memo)
+        self.memo = memo
+        #: Sources that mention no predicate: of a later version only the lines that are new are looked at.
+        self._silent: dict[str, bytes] = {}
+        self.known_silent: frozenset[str] = frozenset()  # blobs
         self.files: dict[str, _File] = {}
         self.unreadable: set[str] = set()
         self.totals = {name: [0, 0] for name in setup.targets}
@@ -98,17 +103,37 @@ class Quick:
             for path, blob in changes:
                 if not blob:
                     self.unreadable.discard(path)
+                    self._silent.pop(path, None)
                     yield path, NONE
             there = [(path, blob) for path, blob in changes if blob]
             for start in range(0, len(there), _MOST):
                 some = there[start : start + _MOST]
-                for (path, _), data in zip(some, self.read([blob for _, blob in some]), strict=True):
+                for (path, blob), data in zip(some, self.read([blob for _, blob in some]), strict=True):
                     self.unreadable.discard(path)
+                    if self._is_silent(path, blob, data):
+                        yield path, NONE
+                        continue
                     try:
-                        yield path, self.reader.facts(data)
+                        yield path, self.reader.facts(data, True)
                     except Unreadable:
                         self.unreadable.add(path)
                         yield path, NONE
+
+    def _is_silent(self, path: str, blob: str, data: bytes) -> bool:
+        """Whether a file mentions no predicate; kept for its next version."""
+        before = self._silent.pop(path, None)
+        if path in self.files and self.memo:
+            return False  # it did before: its pieces are known
+        if blob in self.known_silent and self.memo:
+            silent = True
+        elif before is not None and self.memo:
+            new = set(data.split(b"\n")).difference(before.split(b"\n"))
+            silent = not self.words.in_text(b"\n".join(new))
+        else:
+            silent = not self.words.in_text(data)
+        if silent:
+            self._silent[path] = data
+        return silent
 
     def _judge(self, path: str, facts: Facts) -> list[GateChange]:
         before = self.files.get(path)

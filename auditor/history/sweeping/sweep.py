@@ -11,7 +11,7 @@ import msgspec
 from auditor import __version__
 from auditor.arch import load_targets
 from auditor.errors import UserError
-from auditor.history.sweeping.learn import Vocabulary, learn
+from auditor.history.sweeping.learn import Learner, Vocabulary
 from auditor.history.sweeping.model import BLIND, SCHEMA, CommitLine, Head, Setup, with_moves
 from auditor.history.sweeping.quick import Quick, module_of, world_of
 from auditor.profile import Profile, load_profile
@@ -33,6 +33,7 @@ class Plan(NamedTuple):
     line: Line
     steps: list[Step]
     head: Head
+    silent: frozenset[str]  # blobs known to mention no name
 
 
 class Task(NamedTuple):
@@ -60,45 +61,59 @@ def plan(repo: GitRepo, line: Line, setup: Setup, kept: Head | None, say: Callab
     steps = steps_of(repo, line, [setup.folder])
     if not steps:
         raise UserError("H020", "no commits in this range", hints=["audit sweep --all"])
+    silent = frozenset[str]()
     if setup.level == "quick":
         if kept is not None:
             setup = msgspec.structs.replace(setup, vocabulary=kept.setup.vocabulary, vendor=kept.setup.vendor)
         else:
-            found = vocabulary_between(repo, steps, setup, say)
+            found, silent = vocabulary_between(repo, steps, setup, say)
             setup = msgspec.structs.replace(
                 setup, vocabulary=tuple(sorted(found.names)), vendor=dict(sorted(found.vendor.items()))
             )
     blind = BLIND if setup.level == "quick" else ()
     tool = f"sglang-auditor {__version__}"
     head = Head(SCHEMA, tool, line.first, line.last, len(steps), setup, blind)
-    return Plan(str(repo.git_dir.resolve()), line, steps, head)
+    return Plan(str(repo.git_dir.resolve()), line, steps, head, silent)
 
 
 def vocabulary_between(
     repo: GitRepo, steps: Sequence[Step], setup: Setup, say: Callable[..., None]
-) -> Vocabulary:
-    """What is learned from the trees at both ends of a range, and between them where it is long."""
+) -> tuple[Vocabulary, frozenset[str]]:
+    """What is learned from the trees at both ends of a range, and between them where it is long.
+
+    And the blobs of the oldest tree that mention none of it.
+    """
     parts = max(1, -(-len(steps) // _STRETCH))
     at = sorted({len(steps) * part // parts - 1 for part in range(1, parts + 1)})
     commits = [steps[number].entry.oid for number in at]
     if steps[0].parent:
         commits.insert(0, steps[0].parent)
-    out = Vocabulary()
+    learner = Learner(world_of(load_targets(), setup.cuda))
     for number, commit in enumerate(reversed(commits)):
         say(f"learning the names of {commit[:9]}", number, len(commits))
-        blobs = parse_tree_listing(_listing(repo, commit))
-        wanted = {p: b for p, b in blobs.items() if p.startswith(setup.folder + "/") and p.endswith(".py")}
-        contents = _read(repo, list(wanted.values()))
-        files = {module_of(path, setup.root): data for path, data in zip(wanted, contents)}
-        out = out.with_(learn(files, world_of(load_targets(), setup.cuda)))
-    return out
+        listed = parse_tree_listing(_listing(repo, commit))
+        prefix = setup.folder + "/"
+        blobs = {
+            module_of(path, setup.root): blob
+            for path, blob in listed.items()
+            if path.startswith(prefix) and path.endswith(".py")
+        }
+        learner.learn(blobs, lambda ids: _read(repo, ids))
+    return learner.vocabulary(), learner.silent()
 
 
-def quick_lines(task: Task, profile: Profile | None = None) -> Iterator[CommitLine]:
-    """The lines of some commits in a row, from the tree before the first."""
+def quick_lines(
+    task: Task, silent: frozenset[str] = frozenset(), steps: list[Step] | None = None
+) -> Iterator[CommitLine]:
+    """The lines of some commits in a row, from the tree before the first.
+
+    What is known already may be given: blobs that mention no name, and the commits of the task.
+    """
     repo = repo_of(task)
-    steps = steps_of(repo, task.line, [task.setup.folder])
-    state = Quick(task.setup, profile or load_profile(task.setup.project), lambda ids: _read(repo, list(ids)))
+    if steps is None:
+        steps = steps_of(repo, task.line, [task.setup.folder])
+    state = Quick(task.setup, load_profile(task.setup.project), lambda ids: _read(repo, list(ids)))
+    state.known_silent = silent
     if steps and steps[0].parent and task.line.first:
         state.load(parse_tree_listing(_listing(repo, steps[0].parent)))
     for step in steps:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from auditor.history.sweeping.extract import Site
-from auditor.history.sweeping.kleene import Evaluation, Function, Open, Vector, World, same, truth_of
+from auditor.history.sweeping.kleene import Circle, Evaluation, Function, Open, Vector, World, same, truth_of
 from auditor.history.sweeping.terms import Term, used
 
 Place = tuple[str, str]  # module, class
+_NONE = 1 << 30
+#: An attribute defined at more places than this is open.
+_MANY = 64
 _Use = tuple[str, str]  # how a name is read, and which
 
 
@@ -50,6 +53,9 @@ class Table:
         self._of: dict[str, tuple[Site, ...]] = {}  # module -> its sites
         self._cache: dict[tuple[str, str, str], Vector | None] = {}
         self._uses: dict[int, tuple[_Use, ...]] = {}
+        self._stack: list[tuple[str, str, str]] = []
+        self._outermost = _NONE  # place in the stack of the outermost name that was met again
+        self._circle = values.keep((Circle(),) * values.world.count)
 
     def put(self, module: str, sites: tuple[Site, ...]) -> bool:
         """The definitions of a module from now on; whether that changes any."""
@@ -68,6 +74,22 @@ class Table:
             places[place] = tuple(s for s in sites if s.name == site.name and s.owner == site.owner)
         self._cache.clear()
         return True
+
+    def reset(self, names: Iterable[str], sites: Mapping[str, tuple[Site, ...]]) -> None:
+        """Other names, and the definitions of all modules."""
+        self.names = frozenset(names)
+        self._uses.clear()
+        self._cache.clear()
+        for module, found in sites.items():
+            self.put(module, found)
+
+    def places_of(self, name: str) -> list[Place]:
+        """Where a name is defined."""
+        return sorted(self._sites.get(name, ()))
+
+    def places(self) -> list[tuple[str, Place]]:
+        """All names with all places where they are defined."""
+        return [(name, place) for name in sorted(self._sites) for place in sorted(self._sites[name])]
 
     def vector(self, term: Term, module: str) -> Vector:
         """What a term in a module is worth."""
@@ -98,21 +120,33 @@ class Table:
         places = self._sites.get(word)
         if not places:
             return None
-        self._cache[key] = self.values.keep((Open(word),) * self.values.world.count)  # in a circle: open
+        if key in self._stack:
+            self._outermost = min(self._outermost, self._stack.index(key))
+            return self._circle
+        self._stack.append(key)
+        try:
+            found = self._resolve(how, word, module, places)
+        finally:
+            depth = len(self._stack) - 1
+            self._stack.pop()
+        # What is worked out within a circle depends on where it was entered: its outermost name is kept.
+        if self._outermost >= depth:
+            self._outermost = _NONE
+            self._cache[key] = found
+        return found
+
+    def _resolve(
+        self, how: str, word: str, module: str, places: dict[Place, tuple[Site, ...]]
+    ) -> Vector | None:
         if how == "n":
             mine = [p for p in ((module, ""),) if p in places] or [p for p in places if not p[1]]
         elif how == "s":
             mine = [p for p in places if p[0] == module and p[1]] or list(places)
         else:
             mine = list(places)
-        found = None
-        if len(mine) == 1 or how != "a" or len(mine) <= 64:
-            vectors = [self._place(word, place) for place in sorted(mine)]
-            found = self._agreed(word, vectors) if vectors else None
-        else:
-            found = self._agreed(word, [])
-        self._cache[key] = found
-        return found
+        if how == "a" and len(mine) > _MANY:
+            return self._agreed(word, [])
+        return self._agreed(word, [self.at(word, place) for place in sorted(mine)]) if mine else None
 
     def _agreed(self, word: str, vectors: list[Vector]) -> Vector:
         if vectors and all(v is vectors[0] for v in vectors):
@@ -124,20 +158,25 @@ class Table:
             out.append(first if agree else Open(f"{word} of several"))
         return self.values.keep(tuple(out))
 
-    def _place(self, word: str, place: Place) -> Vector:
+    def at(self, word: str, place: Place) -> Vector:
         """A name at one place: the last definition whose guard holds; assignments of no known order agree."""
         key = ("@", word, f"{place[0]}:{place[1]}")
         known = self._cache.get(key)
         if known is not None:
             return known
+        inside = self._outermost
+        self._outermost = _NONE
         sites = self._sites[word][place]
         strong = [site for site in sites if not site.weak]
         weak = [self.vector(site.term, place[0]) for site in sites if site.weak]
+        weak = [v for v in weak if v is not self._circle] or weak  # what is set back says nothing
         parts = [self._strong(word, strong, place[0])] if strong else []
         if weak and parts and all(item is None for item in parts[0]):
             parts = []  # filled in later
         found = self._agreed(word, parts + weak)
-        self._cache[key] = found
+        if self._outermost == _NONE:
+            self._cache[key] = found
+        self._outermost = min(self._outermost, inside)
         return found
 
     def _strong(self, word: str, sites: list[Site], module: str) -> Vector:

@@ -16,12 +16,17 @@ import ast
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from auditor.program.externals import ARCH_ROOTS, AVAILABLE, FIXED_CALLS, HIP_VERSION
+from auditor.program.externals import ABSENT, ARCH_ROOTS, AVAILABLE, FIXED_ATTRS, FIXED_CALLS, HIP_VERSION
 
 Term = tuple[Any, ...]
 
 #: Dotted names outside the tree that have a value of their own, called or not.
-ROOTS = frozenset(name for name in ARCH_ROOTS if " " not in name) | {AVAILABLE, HIP_VERSION, *FIXED_CALLS}
+ROOTS = frozenset(name for name in ARCH_ROOTS if " " not in name) | {
+    *(AVAILABLE, HIP_VERSION),
+    *FIXED_CALLS,
+    *FIXED_ATTRS,
+    *ABSENT,
+}
 _LAST = frozenset(name.rpartition(".")[2] for name in ROOTS)
 _OPERATORS = {
     ast.Eq: "==",
@@ -43,7 +48,7 @@ _OPERATORS = {
 #: Terms nested deeper than this are left as text: generated tables and the like.
 _DEEPEST = 40
 #: Branches of a function that are followed.
-_BRANCHES = 40
+_BRANCHES = 16
 
 _interned: dict[Term, Term] = {}
 Lookup = Callable[[str], Term | None]
