@@ -200,8 +200,11 @@ def _one_target(word: str) -> str:
             # "12.0" is compared as a capability and "120" as a number: "1.20" is neither.
             if match[1] == (target.capability_text if "." in word else str(target.sm)):
                 return target.name
-    near = _near(word)
-    hints = [f"--target {','.join(near)}", "audit targets"] if near else ["audit targets"]
+    cards = _cards(word)
+    hints = [f"--target {name}        # {', '.join(names)}" for name, names in cards.items()]
+    if not cards:
+        hints = [f"--target {name}" for name in _near(word)]
+    hints.append("audit targets")
     raise UserError(
         "E001",
         f"unknown target {word!r}; known are {', '.join(known)}",
@@ -210,18 +213,25 @@ def _one_target(word: str) -> str:
     )
 
 
+def _cards(word: str) -> dict[str, list[str]]:
+    """The targets of the cards that are called so: a number of the name, and no word that the name lacks."""
+    said = set(re.findall(r"[a-z]+|\d+", word.lower()))
+    out: dict[str, list[str]] = {}
+    if {"sm", "compute"} & said or not any(part.isdigit() for part in said):
+        return out
+    for target in _targets().values():
+        for card in target.cards:
+            parts = set(re.findall(r"[a-z]+|\d+", card.lower()))
+            if said <= parts or parts <= said:
+                out.setdefault(target.name, []).append(card)
+    return out
+
+
 def _near(word: str) -> list[str]:
-    """Known names near to a mistyped one: the plain form of ``sm_120a`` first, the target of a card that is
-    called so, then by spelling."""
+    """Known names near to a mistyped one: the plain form of ``sm_120a`` first, then by spelling."""
     import difflib  # slow to import, and only an error needs it
 
     known = _targets()
-    plain = re.sub(r"[^a-z0-9]", "", word.lower())
-    if re.search(r"[a-z]+\d", plain) and not plain.startswith(("sm", "compute")):
-        cards = {re.sub(r"[^a-z0-9]", "", card.lower()): t.name for t in known.values() for card in t.cards}
-        called = sorted((len(card), name) for card, name in cards.items() if plain in card)
-        if called:
-            return [called[0][1]]
     digits = "".join(re.findall(r"\d+", word))
     if f"sm_{digits}" in known:
         return [f"sm_{digits}"]

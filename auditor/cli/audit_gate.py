@@ -12,6 +12,7 @@ import msgspec
 from auditor.cli.command import VerbCommand
 from auditor.cli.options import Request, tree_options
 from auditor.cli.source import audited, opened
+from auditor.cli.words import QueryType
 from auditor.errors import UserError
 from auditor.lazyre import lazy
 
@@ -29,7 +30,7 @@ _PLACE = lazy(r"(.+):(\d+)")
 @click.command(
     cls=VerbCommand, example=("audit gate ServerArgs.__post_init__ --release 0.5.14", "audit gate QUERY -v")
 )
-@click.argument("word", metavar="GATE")
+@click.argument("word", type=QueryType(), metavar="GATE")
 @tree_options(targets="all")
 def gate(word: str, request: Request) -> None:
     """What does this gate decide on every target, why, and what hangs on it?

@@ -11,6 +11,7 @@ from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
 from auditor.cli.request import FORMATS
 from auditor.cli.twotrees import compared, kinds_of_change, show
+from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     "--patchset",
     "patchsets",
     metavar="NAME",
+    type=PatchsetType(),
     multiple=True,
     cls=Option,
     section="what is asked",

@@ -54,8 +54,41 @@ def _usage(error: click.UsageError, name: str) -> UserError:
     hints = [f"{path} --help"]
     if isinstance(error, click.NoSuchOption):
         fact = f"no such option: {error.option_name}"
-        import difflib
+        hints = [*_near_options(error, path), *hints]
+    elif isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
+        value = error.param.metavar or "VALUE"
+        hints = [f"{path} {error.param.opts[-1]} {value}", *hints]
+    return UserError("U001", fact[:1].lower() + fact[1:], hints=list(dict.fromkeys(hints)))
 
-        near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=1, cutoff=0.6)
-        hints = [*(f"{path} {option}" for option in near), *hints]
-    return UserError("U001", fact[:1].lower() + fact[1:], hints=hints)
+
+def _near_options(error: click.NoSuchOption, path: str) -> list[str]:
+    """What was probably meant by an unknown option: the nearest of the verb, the verbs that have it,
+    or an argument of the audited server, which is given as an assumption."""
+    import difflib
+
+    word = error.option_name.lstrip("-")
+    own = {option.lstrip("-"): option for option in error.possibilities or ()}
+    near = difflib.get_close_matches(word, own, n=1, cutoff=0.6)
+    if near:
+        return [f"{path} {own[near[0]]}"]
+    ctx = error.ctx
+    top = ctx.find_root() if ctx is not None else None
+    if ctx is None or top is None or not isinstance(top.command, click.Group) or len(word) < 2:
+        return []
+    having = _verbs_with(top, f"--{word}", ctx.command.name) if error.option_name.startswith("--") else []
+    if having:
+        return [f"{verb} --{word}" for verb in having[:2]]
+    if any("--assume" in param.opts for param in ctx.command.params):
+        return [f"{path} --assume arg.{word.replace('-', '_')}=VALUE        # an argument of the server"]
+    return []
+
+
+def _verbs_with(top: click.Context, option: str, but: str | None) -> list[str]:
+    """The verbs of a program that have an option, as they are typed."""
+    assert isinstance(top.command, click.Group)
+    found = []
+    for name in top.command.list_commands(top):
+        command = top.command.get_command(top, name)
+        if name != but and command is not None and any(option in param.opts for param in command.params):
+            found.append(f"{top.command_path} {name}")
+    return found

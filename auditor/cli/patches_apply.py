@@ -21,6 +21,7 @@ from auditor.cli.patches_upstreams import (
     targets_of,
     upstream_option,
 )
+from auditor.cli.words import PatchsetType, PatchType
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ HOW = "how it is written (to a checkout: staged, unless a branch is named)"
         "patches apply sm120 --to sglang=../sglang --to flashinfer=../flashinfer",
     ),
 )
-@click.argument("patchset")
-@click.argument("patch", nargs=-1)
+@click.argument("patchset", type=PatchsetType())
+@click.argument("patch", nargs=-1, type=PatchType())
 @target_options
 @click.option("--branch", cls=Option, section=HOW, metavar="NAME", help="As commits, one a patch, on it.")
 @click.option("--stage", is_flag=True, cls=Option, section=HOW, help="In the index and the working tree.")

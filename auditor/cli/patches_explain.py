@@ -22,6 +22,7 @@ from auditor.cli.patches_target import (
     target_options,
 )
 from auditor.cli.patches_upstreams import bases_of, chosen_upstreams, clones_of, elsewhere, targets_of
+from auditor.cli.words import PatchsetType, PatchType
 from auditor.errors import EXIT_CONFLICT, EXIT_OK
 
 if TYPE_CHECKING:
@@ -40,8 +41,8 @@ _SHOWN = 12
         "patches explain sm120 deepgemm-gate --onto 0.5.18 --clone ../sglang",
     ),
 )
-@click.argument("patchset")
-@click.argument("patch")
+@click.argument("patchset", type=PatchsetType())
+@click.argument("patch", type=PatchType())
 @onto_option
 @click.option(
     "--releases",

@@ -11,6 +11,7 @@ from auditor.cli.command import Option, VerbCommand
 from auditor.cli.patches_base import FOLDER
 from auditor.cli.patches_target import base_tree, load
 from auditor.cli.patches_upstreams import bases_of, chosen_upstreams, clones_of, ground
+from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     cls=VerbCommand,
     example=("patches lock sm120 --onto v0.5.18", "patches lock sm120 --check"),
 )
-@click.argument("patchset")
+@click.argument("patchset", type=PatchsetType())
 @click.option(
     "--onto",
     cls=Option,

@@ -22,6 +22,7 @@ from auditor.cli.patches_target import (
     sources_for,
 )
 from auditor.cli.patches_upstreams import chosen_upstreams, named
+from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ PERSON = "what a person decides"
         "patches rebase sm120 --continue",
     ),
 )
-@click.argument("patchset")
+@click.argument("patchset", type=PatchsetType())
 @click.option(
     "--onto",
     cls=Option,

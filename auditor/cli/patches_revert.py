@@ -14,6 +14,7 @@ from auditor.cli.command import Option, VerbCommand
 from auditor.cli.patches_base import FOLDER
 from auditor.cli.patches_target import output_options, target_options, wait_option
 from auditor.cli.patches_upstreams import upstream_option
+from auditor.cli.words import PatchsetType, PatchType
 from auditor.errors import UserError
 
 if TYPE_CHECKING:
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     cls=VerbCommand,
     example=("patches revert sm120 --to ../sglang", "patches revert sm120 splitk-decode --installed"),
 )
-@click.argument("patchset")
-@click.argument("patch", nargs=-1)
+@click.argument("patchset", type=PatchsetType())
+@click.argument("patch", nargs=-1, type=PatchType())
 @target_options
 @upstream_option
 @click.option("--project", default="sglang", hidden=True, cls=Option)

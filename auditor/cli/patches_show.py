@@ -10,7 +10,7 @@ import click
 
 from auditor.cli.command import VerbCommand
 from auditor.cli.patches_base import FOLDER
-from auditor.cli.words import PatchsetType
+from auditor.cli.words import PatchsetType, PatchType
 
 if TYPE_CHECKING:
     from auditor.patching.patchset import Patch, Patchset
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "show", cls=VerbCommand, example=("patches show mine", "patches show mine open-the-gate --diff")
 )
 @click.argument("patchset", type=PatchsetType())
-@click.argument("patch", required=False, metavar="[PATCH]")
+@click.argument("patch", type=PatchType(), required=False, metavar="[PATCH]")
 @click.option("--diff", "with_diff", is_flag=True, help="The diff as well, in its canonical form.")
 @click.option("--format", "form", type=click.Choice(("terminal", "json")), default="terminal")
 @FOLDER

@@ -32,6 +32,7 @@ from auditor.cli.patches_upstreams import (
     targets_of,
     upstream_option,
 )
+from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK, UserError
 from auditor.patching.model import GLYPHS
 
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
         "patches status sm120 --installed",
     ),
 )
-@click.argument("patchset")
+@click.argument("patchset", type=PatchsetType())
 @onto_option
 @click.option(
     "--matrix",

@@ -24,6 +24,7 @@ from auditor.cli.patches_upstreams import (
     targets_of,
     upstream_option,
 )
+from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
         "patches verify sm120 --kernels",
     ),
 )
-@click.argument("patchset")
+@click.argument("patchset", type=PatchsetType())
 @click.option(
     "--onto",
     cls=Option,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import click
@@ -11,6 +12,7 @@ from click.shell_completion import CompletionItem as Item
 
 from auditor.cli.request import assumption_value, targets_value, verdicts_value
 from auditor.data import data_root
+from auditor.errors import UserError
 
 #: Families of assumptions that can be completed; the names behind them depend on the tree.
 ASSUMPTIONS = ("arg.", "cmake.", "cuda=", "dep.", "env.", "machine=", "model=")
@@ -117,6 +119,26 @@ class PatchsetType(click.ParamType):
         from auditor.patching.patchset import list_patchsets
 
         return _starting((name for name, _ in list_patchsets()), incomplete)
+
+
+class PatchType(click.ParamType):
+    """The name of a patch of the patchset that stands before it."""
+
+    name = "patch"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
+        """The patches of that patchset, in its order, without those that are typed already."""
+        from auditor.patching.patchset import find_patchset, load_outline
+
+        folder = ctx.params.get("folder")
+        where = Path(folder) if folder else None
+        try:
+            found = load_outline(find_patchset(ctx.params["patchset"], where), where)
+        except (KeyError, TypeError, UserError):
+            return []
+        given = ctx.params.get(param.name or "") or ()
+        typed = {given} if isinstance(given, str) else set(given)
+        return _starting((name for name in found.file.order if name not in typed), incomplete)
 
 
 class EditType(click.ParamType):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from os.path import commonprefix
 from typing import Any
 
 from auditor.errors import UserError
@@ -21,6 +22,8 @@ _DEPTH = 6
 _HELPERS = 40
 #: A table of classes with more rows than this holds alternatives, not what a model is built of.
 _ROWS = 4
+#: Letters that the name of a checkpoint and that of its class must begin with alike to be told as near.
+_BEGINNING = 5
 _RETURNS_CLASS = re.compile(r"^[ \t]+return _?[A-Z]\w*[ \t]*(?:#.*)?$", re.M)
 _NAME = re.compile(r"[A-Za-z_]\w*")
 
@@ -67,13 +70,13 @@ def find_model(program: Any, profile: Profile, name: str) -> Model:
     if name not in known:
         near = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.6)
         near += [k for k in sorted(known) if k.lower() == name.lower() and k not in near]
+        near = near or _called(name, known) or sorted(known)[:1]
         hints = [f"audit path --model {n}" for n in near]
-        if not hints:
-            hints = [f"audit path --model {n}" for n in sorted(known)[:1]]
         folder = profile.models.folders[0] if profile.models else ""
         raise UserError(
             "U014",
-            f"no model {name!r} among the {len(known):,} of this tree",
+            f"no model class {name!r} among the {len(known):,} of this tree; "
+            "the class of a checkpoint stands in its config.json under architectures",
             place=folder or None,
             hints=hints,
         )
@@ -87,6 +90,20 @@ def find_model(program: Any, profile: Profile, name: str) -> Model:
         layers=layers,
         classes=own,
     )
+
+
+def _called(name: str, known: Iterable[str]) -> list[str]:
+    """Classes whose names begin as a checkpoint is called: ``org/Llama-3-8B`` begins as LlamaFor… does.
+    Those with the longest common beginning, shortest first."""
+
+    def plain(text: str) -> str:
+        return re.sub(r"[^a-z0-9]", "", text.rpartition("/")[2].lower())
+
+    lengths = {other: len(commonprefix([plain(name), plain(other)])) for other in known}
+    longest = max(lengths.values(), default=0)
+    if longest < _BEGINNING:
+        return []
+    return sorted((n for n, length in lengths.items() if length == longest), key=lambda n: (len(n), n))[:3]
 
 
 def _info(program: Any, path: str, name: str) -> ClassInfo | None:

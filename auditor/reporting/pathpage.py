@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,8 @@ _LAYERS = 8
 _PACKAGES = 8
 #: Gates that depend on a package, listed with -v; twice lists all.
 _GATES = 8
+#: Verdicts that end a server where it gets to the gate.
+STOPS = ("unguarded", "blocked")
 _SWITCH = {"true": "forced on", "1": "forced on", "false": "forced off", "0": "forced off"}
 
 
@@ -51,6 +54,9 @@ def render(
     writer = _Writer(report, page, verbose, Places(_paths(report), tree, console.is_terminal))
     if not quiet:
         writer.header(tree)
+    for start in report.starts:
+        writer.short(start)
+    page.blank()
     writer.model()
     for start in report.starts:
         writer.arguments(start)
@@ -127,6 +133,37 @@ class _Writer:
             f"{given}; compared with {report.reference}"
         )
         self.page.blank()
+
+    def short(self, start: StartOn) -> None:
+        """The answer first: does the start refuse, what is still open, and what could stop behind it."""
+        label = self._label("in short", start)
+        target = start.target
+        sure = [refusal for refusal in start.refusals if refusal.surely]
+        perhaps = len(start.refusals) - len(sure)
+        if sure:
+            whats = "; ".join(f"{refusal.what} {self.at(refusal.place)}" for refusal in sure[:2])
+            self.row(label, f"the start refuses on {target}: {whats}", "bold red")
+        elif not self.report.followed:
+            self.row(label, "no short answer: the start of this tree could not be followed")
+        else:
+            may = f"; {counted(perhaps, 'place')} may, by what is not known (below)" if perhaps else ""
+            self.row(label, f"nothing in the start surely refuses on {target}{may}", "bold")
+        chosen = [*start.attention, *([start.experts] if start.experts is not None else [])]
+        for argument in dict.fromkeys(choice.argument for choice in chosen if choice.value is None):
+            told = next((a for a in start.arguments if a.name == argument), None)
+            ways = self._options(told) if told is not None else ""
+            self.more(f"open: {argument}{ways}; settle it: --assume arg.{argument}=VALUE")
+        stops = [note for note in self._all(c.gates for c in chosen) if note.verdict in STOPS]
+        if stops:
+            kinds = Counter(note.verdict for note in stops)
+            words = ", ".join(f"{kinds[verdict]} {verdict}" for verdict in STOPS if kinds[verdict])
+            self.more(
+                f"{counted(len(stops), 'gate')} behind attention and experts can stop a server that gets to "
+                f"them ({words}); what one depends on: audit gate FILE:LINE"
+            )
+        elif self.report.followed:
+            self.more(f"no gate behind attention and experts stops on {target}")
+        self.more("memory, speed and numbers are not looked at", "dim")
 
     # -- 1 -----------------------------------------------------------------------------------------
 
@@ -451,3 +488,8 @@ def _bounds(requirement: str, name: str) -> str:
         if char in "<>=!~":
             return text[at:].strip()
     return ""
+
+
+def counted(number: int, word: str) -> str:
+    """``1 gate``, ``2 gates``."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"

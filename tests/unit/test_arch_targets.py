@@ -150,9 +150,22 @@ def test_the_returned_dict_is_a_copy() -> None:
         ("GB10", "sm_121"),
         ("b300", "sm_103"),
         ("A6000", "sm_86"),
+        ("5090", "sm_120"),
+        ("RTX PRO 6000 Blackwell Max-Q", "sm_120"),
     ],
 )
 def test_the_name_of_a_card_leads_to_its_target(card: str, target: str) -> None:
     with pytest.raises(UserError) as caught:
         parse_targets(card)
-    assert caught.value.hints[0] == f"--target {target}"
+    assert caught.value.hints[0].split("#")[0].strip() == f"--target {target}"
+
+
+def test_a_name_that_several_cards_have_gives_all() -> None:
+    with pytest.raises(UserError) as caught:
+        parse_targets("rtx6000")
+    assert caught.value.hints == (
+        "--target sm_86        # RTX A6000",
+        "--target sm_89        # RTX 6000 Ada",
+        "--target sm_120        # RTX PRO 6000 Blackwell",
+        "audit targets",
+    )

@@ -169,6 +169,25 @@ def test_unknown_option_suggests_the_near_one(capsys: pytest.CaptureFixture[str]
     assert capsys.readouterr().err == "error[U001]: no such option: --zzz\nhelp: audit targets --help\n"
 
 
+@pytest.mark.parametrize(
+    ("words", "hints"),
+    [
+        ("sglang --model X", ["audit path --model", "audit sglang --help"]),
+        ("path --model X --tp 2", ["audit path --assume arg.tp=VALUE        # an argument of the server"]),
+        ("--release 0.5.20", ["audit sglang --release", "audit gate --release", "audit --help"]),
+        ("path --release 0.5.20", ["audit path --model CLASS", "audit path --help"]),
+        ("targets --hepl", ["audit targets --help"]),
+    ],
+)
+def test_what_was_meant_by_an_option(
+    words: str, hints: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(groups.audit, "audit", words.split()) == 2
+    told = [line[6:] for line in capsys.readouterr().err.splitlines() if line.startswith("help: ")]
+    assert told[: len(hints)] == hints
+    assert len(set(told)) == len(told)
+
+
 def test_unknown_target_suggests_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(groups.audit, "audit", ["targets", "sm_12"]) == 2
     assert "error[E001]" in capsys.readouterr().err
@@ -447,6 +466,45 @@ def test_completion_of_words(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert complete(monkeypatch, capsys, "query", "sh") == ["show"]
     assert complete(monkeypatch, capsys, "sglang", "--allow") == ["--allow-fetch"]
     assert complete(monkeypatch, capsys, "query", "show", "") == list(query_ids())
+
+
+def test_completion_of_patchsets_and_patches(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    from auditor.cli.groups import patches
+
+    def words(*line: str) -> list[str]:
+        monkeypatch.setenv("_PATCHES_COMPLETE", "bash_complete")
+        monkeypatch.setenv("COMP_WORDS", " ".join(("patches", *line)))
+        monkeypatch.setenv("COMP_CWORD", str(len(line)))
+        assert run(patches, "patches", []) == 0
+        monkeypatch.delenv("_PATCHES_COMPLETE")
+        return [row.partition(",")[2] for row in capsys.readouterr().out.splitlines() if row]
+
+    monkeypatch.chdir(tmp_path)
+    mine = tmp_path / "patchsets" / "mine"
+    mine.mkdir(parents=True)
+    order = "title: t\nupstreams: {sglang: {}}\norder: [alpha, beta, alpine]\n"
+    (mine / "patchset.yaml").write_text(order)
+    for verb in (
+        "status",
+        "show",
+        "apply",
+        "revert",
+        "rebase",
+        "verify",
+        "lock",
+        "explain",
+        "export",
+        "lint",
+    ):
+        assert words(verb, "min") == ["mine"], verb
+    for verb in ("show", "apply", "revert", "explain"):
+        assert words(verb, "mine", "al") == ["alpha", "alpine"], verb
+    assert words("apply", "mine", "alpha", "al") == ["alpine"]
+    assert words("show", "none", "al") == []
+    assert complete(monkeypatch, capsys, "guard", "a", "b", "--patchset", "min") == ["mine"]
+    assert complete(monkeypatch, capsys, "gate", "moe/mxfp4-l") == ["moe/mxfp4-layout"]
 
 
 def test_completion_never_breaks_a_prompt(

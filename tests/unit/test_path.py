@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import msgspec
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -25,8 +26,8 @@ from auditor.gates.path_choice import (  # noqa: E402
     runner_facts,
     table_entry,
 )
-from auditor.gates.path_model import Dossier  # noqa: E402
-from auditor.gates.path_models import entries, find_model  # noqa: E402
+from auditor.gates.path_model import Dossier, GateNote, Place, Refusal  # noqa: E402
+from auditor.gates.path_models import _called, entries, find_model  # noqa: E402
 from auditor.gates.path_packages import (  # noqa: E402
     header_requirements,
     pins,
@@ -87,6 +88,17 @@ def test_an_unknown_model_gets_near_names() -> None:
     with pytest.raises(UserError) as caught:
         find_model(program(), pathtree.profile(), "zzzz")
     assert caught.value.hints == ("audit path --model BirdForCausalLM",)
+
+
+def test_the_name_of_a_checkpoint_leads_to_its_class() -> None:
+    known = ["Llama4ForCausalLM", "LlamaForCausalLM", "LlamaForCausalLMDraft", "QwenForCausalLM"]
+    assert _called("org/Llama-3-8B", known) == [
+        "LlamaForCausalLM",
+        "Llama4ForCausalLM",
+        "LlamaForCausalLMDraft",
+    ]
+    assert _called("LLAMA-4-Scout", known) == ["Llama4ForCausalLM"]
+    assert _called("Gemma", known) == []
 
 
 # --- 3 and 4 choices
@@ -335,6 +347,34 @@ def drawn(report: Dossier, verbose: int = 0) -> str:
     out = io.StringIO()
     pathpage.render(report, Console(file=out, width=80, no_color=True), verbose=verbose)
     return out.getvalue()
+
+
+def test_the_answer_stands_first() -> None:
+    report = make_dossier()
+    (start,) = report.starts
+    page = drawn(report)
+    assert page.index("in short") < page.index("1 model")
+    assert f"nothing in the start surely refuses on {start.target}" in page
+    assert "memory, speed and numbers are not looked at" in page
+    refusing = msgspec.structs.replace(start, refusals=(Refusal("raises X", True, Place("a.py", 3)),))
+    page = drawn(msgspec.structs.replace(report, starts=(refusing,)))
+    assert f"the start refuses on {start.target}: raises X a.py:3" in page
+    lost = msgspec.structs.replace(report, followed=False, starts=(refusing,))
+    assert "the start refuses" in drawn(lost), "what is sure is told, followed or not"
+    maybe = msgspec.structs.replace(start, refusals=(Refusal("raises X", False, Place("a.py", 3)),))
+    assert "1 place may" in drawn(msgspec.structs.replace(report, starts=(maybe,)))
+
+
+def test_what_can_stop_behind_the_choices_is_counted_once() -> None:
+    report = make_dossier()
+    (start,) = report.starts
+    stop = GateNote("id", "blocked", Place("a.py", 3), "test", "true")
+    choice = msgspec.structs.replace(start.attention[0], value=None, gates=(stop,))
+    start = msgspec.structs.replace(start, attention=(choice, choice), experts=None)
+    page = drawn(msgspec.structs.replace(report, starts=(start,)))
+    words = " ".join(page.split())
+    assert "1 gate behind attention and experts can stop a server" in words
+    assert f"settle it: --assume arg.{choice.argument}=VALUE" in words
 
 
 def test_a_given_argument_wins() -> None:
