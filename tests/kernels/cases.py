@@ -129,8 +129,9 @@ def indexer(
     width: int = 192,
     column: bool = False,
     config: int = 0,
+    apart: bool = False,
 ) -> dict[str, float]:
-    """Logits against float64. ``column``: lengths as [B, 1]."""
+    """Logits against float64. ``column``: lengths as [B, 1]; ``apart``: the table is every other column."""
     kernels = module("sm120_indexer_logits")
     rng = np.random.default_rng(sum(map(ord, sys.argv[1])))
     queries, pages = len(lengths), -(-width // 64)
@@ -148,7 +149,7 @@ def indexer(
             tensor(cache.bytes, "uint8"),
             tensor(weight, "float32"),
             tensor(counts[:, None] if column else counts, "int32"),
-            tensor(table, "int32"),
+            tensor(np.repeat(table, 2, 1)[:, ::2] if apart else table, "int32"),
             None,
             width,
             False,
@@ -188,6 +189,7 @@ CASES = {
     "indexer, edges of pages": (indexer, {"lengths": (0, 1, 63, 65, 192), "width": 192}),
     "indexer, a width that is no multiple of a page": (indexer, {"lengths": (130, 70), "width": 130}),
     "indexer, a table far wider than the context": (indexer, {"lengths": (70,), "width": 4096}),
+    "indexer, a table with gaps": (indexer, {"apart": True}),
     "indexer, few heads": (indexer, {"heads": 8}),
     "indexer, tiles of two pages": (indexer, {"config": 1, "lengths": (129, 20)}),
 }

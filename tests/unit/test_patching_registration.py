@@ -79,7 +79,7 @@ def faults(folder: Path, when: str, at: str, more: dict[str, str] | None = None)
         "files:\n  scale.py: {licence: Apache-2.0, provenance: written for this}\n"
     )
     (folder / "mine" / "files" / "scale.py").write_text(SCALE)
-    text = PATCH.replace("WHEN", when).replace("AT", at)
+    text = PATCH.replace("WHEN", when).replace("AT(", f"{at}(")
     (folder / "mine" / "patches" / "kernel.yaml").write_text(text)
     base = MemoryTree({**PRELUDE, **TREE})
     planned = plan(load_patchset(folder / "mine"), base, PROJECT)
@@ -120,3 +120,44 @@ def test_registered_twice_or_dispatched_twice(tmp_path: Path) -> None:
     assert found == [
         "kernel: shop::scale is registered 2 times: example/more.py:4, example/scale.py:13",
     ]
+
+
+def test_a_call_site_imports_nothing_that_its_file_has(tmp_path: Path) -> None:
+    """Names of the module and of the function above are used, not those that the function binds itself."""
+
+    def made(body: str) -> str:
+        folder = tmp_path / str(len(list(tmp_path.iterdir())))
+        (folder / "patches").mkdir(parents=True)
+        (folder / "files").mkdir()
+        (folder / "patchset.yaml").write_text(
+            "title: Faster\nupstreams:\n  example: {url: 'https://example.invalid/'}\norder: [kernel]\n"
+            "files:\n  scale.py: {licence: Apache-2.0, provenance: written for this}\n"
+        )
+        (folder / "files" / "scale.py").write_text(SCALE)
+        imports = "[from example.gpu import workstation, from example.settings import flags, IMPORT]"
+        text = PATCH.replace("WHEN", "workstation()").replace("AT(", "other(")
+        text = text.replace("[from example.scale import scale]", imports)
+        text = text.replace("IMPORT", "from example.scale import scale")
+        (folder / "patches" / "kernel.yaml").write_text(text)
+        head = "from example.gpu import workstation\nfrom example.settings import flags\n\n\n"
+        tree = {**PRELUDE, **TREE, "example/model.py": head + body + "\n\ndef other(x, out): ...\n"}
+        planned = plan(load_patchset(folder), MemoryTree(tree), PROJECT)
+        assert planned.counts() == {"clean": 1}, [h.note for h in planned.entries[0].outcome.hunks]
+        again = plan(load_patchset(folder), planned.result, PROJECT)
+        assert again.counts() == {"upstream": 1}
+        return planned.result.read("example/model.py").decode().split("\n\n\n")[1]
+
+    arm = (
+        "    if workstation() and not flags.SLOW_PATH.get():\n"
+        "        from example.scale import scale\n\n        scale(x, out)\n        return out\n"
+    )
+    forward, rest = "def forward(x, out):\n", "    other(x, out)\n    return out"
+    assert made(forward + rest + "\n") == forward + arm + rest
+    # Above the call site in the function, too.
+    own = "    from example.scale import scale\n\n"
+    inner = arm.replace("        from example.scale import scale\n\n", "")
+    assert made(forward + own + rest + "\n") == forward + own + inner + rest
+    # The function makes `flags` a name of its own below: there the module's is not seen.
+    later = rest.replace("    return", "    from example.settings import flags\n    return")
+    head = "    from example.settings import flags\n\n"
+    assert made(forward + later + "\n") == forward + head + arm + later

@@ -48,6 +48,7 @@ class Flag:
 class envs:
     SGLANG_SM120_INDEXER_LOGITS = Flag("SGLANG_SM120_INDEXER_LOGITS", "1")
     SGLANG_SM120_SPARSE_DECODE = Flag("SGLANG_SM120_SPARSE_DECODE", "1")
+    SGLANG_SM120_SPARSE_DECODE_GLUON = Flag("SGLANG_SM120_SPARSE_DECODE_GLUON", "0")
     SGLANG_SM120_PATCHSET_CHECK = Flag("SGLANG_SM120_PATCHSET_CHECK", "1")
 """
 A = "sglang/srt/layers/attention"
@@ -140,3 +141,23 @@ def test_what_is_wrong(server: Path) -> None:
     assert asked(server) == f"{start}{site} does not lead to sm120_indexer_logits{end}"
     (server / A / "dsv4" / "indexer.py").write_text("")
     assert asked(server) == f"{start}none of {site} is there{end}"
+
+
+def test_a_variant_that_is_switched_on_is_asked_for_too(server: Path) -> None:
+    on = {"SGLANG_SM120_SPARSE_DECODE_GLUON": "1"}
+    assert "gluon" not in asked(server, **on)  # no such file in this copy
+    (server / A / "sm120_sparse_decode_gluon.py").write_text("def sm120_sparse_decode_gluon_fake(q): ...\n")
+    assert asked(server) == "['sm120_indexer_logits', 'sm120_sparse_decode']"
+    wrong = asked(server, **on)
+    assert "sm120_sparse_decode_gluon is not registered" in wrong
+    site = "sglang.srt.layers.attention.flash_mla_sm120:flash_mla_with_kvcache_sm120"
+    assert f"{site} does not lead to sm120_sparse_decode_gluon" in wrong
+
+
+def test_a_server_of_another_model_starts_without_what_its_models_never_import(server: Path) -> None:
+    """The check runs for every model: what the modules of DeepSeek-V4 import may be missing there."""
+    (server / A / "dsv4" / "indexer.py").write_text("import package_that_is_not_there\n")
+    assert asked(server) == "['sm120_sparse_decode']"
+    assert asked(server, registered={}).startswith(
+        "the kernels for sm_120 are not in force: sm120_sparse_dec"
+    )

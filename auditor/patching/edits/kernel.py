@@ -11,7 +11,7 @@ import textwrap
 from collections.abc import Iterator
 
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Tree, module_itself
+from auditor.patching.edits.anchors import Tree, every, inside, module_itself, resolve
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.schema import mismatches, read_schema
 from auditor.patching.edits.source import dedented, expression, read_source, statements
@@ -53,10 +53,9 @@ def kernel(edit: model.RegisterKernel, tree: Tree) -> Iterator[model.Strict]:
         names = ", ".join(node.name for node in statements(edit.wrapper) if isinstance(node, ast.FunctionDef))
         yield Exposed(in_=edit.expose, import_=f"from {_module(edit.in_, tree)} import {names}")
     for site in edit.dispatch:
-        first, inner = _divided(site)
-        body = "".join(f"{line}\n" for line in inner) + dedented(site.code)
-        code = f"if {condition(site)}:\n" + textwrap.indent(body, "    ")
-        code = "".join(f"{line}\n" for line in first) + code
+        first, inner = (_missing(lines, site, tree) for lines in _divided(site))
+        body = _headed(inner, dedented(site.code))
+        code = _headed(first, f"if {condition(site)}:\n" + textwrap.indent(body, "    "))
         yield model.Insert(in_=site.in_, before=site.at, within=site.within, count=site.count, code=code)
 
 
@@ -74,6 +73,50 @@ def _divided(site: model.Dispatch) -> tuple[list[str], list[str]]:
         }
         (first if names & tested else inner).append(line.strip())
     return first, inner
+
+
+def _headed(imports: list[str], code: str) -> str:
+    """Code below its imports, an empty line between them, as formatters leave it."""
+    return "".join(f"{line}\n" for line in imports) + ("\n" if imports else "") + code
+
+
+def _missing(imports: list[str], site: model.Dispatch, tree: Tree) -> list[str]:
+    """Imports without those that the module, or the function above the call site, has already."""
+    try:
+        place = resolve(tree, site.in_)
+    except Miss:
+        return imports  # the edit itself says what is not there
+    own = {name for scope in place.scopes if scope is not place.source.tree for name in _binds(scope)}
+    there = {line for node in place.source.tree.body for name, line in _brought(node) if name not in own}
+    for found in inside(place, every(place, site.at), site.within):
+        block, index = place.source.block_of(place.source.statement_of(found.node))
+        there |= {line for node in block[:index] for _, line in _brought(node)}
+    return [
+        text
+        for text in imports
+        if not {line for node in statements(text) for _, line in _brought(node)} <= there
+    ]
+
+
+def _binds(scope: ast.AST) -> Iterator[str]:
+    """Names that are, or may be, a scope's own, so that the module's are not seen in it."""
+    for node in ast.walk(scope):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.stmt):
+            yield from (name for name, _ in _brought(node))
+
+
+def _brought(node: ast.stmt) -> list[tuple[str, str]]:
+    """What an import brings: name and statement, one by one; nothing for another statement."""
+    if not isinstance(node, (ast.Import, ast.ImportFrom)):
+        return []
+    head = "import "
+    if isinstance(node, ast.ImportFrom):
+        head = f"from {'.' * node.level}{node.module or ''} import "
+    return [((a.asname or a.name).partition(".")[0], head + ast.unparse(a)) for a in node.names]
 
 
 def condition(site: model.Dispatch) -> str:
@@ -106,14 +149,16 @@ def _by_project(edit: model.RegisterKernel, name: str, tree: Tree, imports: list
     module, _, function = register.function.rpartition(".")
     imports.append(f"from {module} import {function}")
     written = ", ".join(f'"{each}"' for each in read_schema(edit.schema).written)
-    given = f'{register.name}="{name}", {register.mutates}=[{written}]'
-    given += f", {register.fake}={function_of(edit.fake)}"
+    given = {register.name: f'"{name}"', register.mutates: f"[{written}]"}
+    given[register.fake] = function_of(edit.fake)
     pieces = [] if edit.fake.isidentifier() else [edit.fake]
     if edit.implementation.isidentifier():
         own = edit.implementation
-        pieces.append(f"{own} = {function}(\n    {own}, {given}\n)\n")
+        each = [own, *(f"{key}={value}" for key, value in given.items())]
+        pieces.append(f"{own} = {function}(\n" + "".join(f"    {one},\n" for one in each) + ")\n")
     else:
-        pieces.append(f"@{function}({given})\n" + dedented(edit.implementation))
+        words = ", ".join(f"{key}={value}" for key, value in given.items())
+        pieces.append(f"@{function}({words})\n" + dedented(edit.implementation))
     return pieces
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
 
 from auditor.patching.edits import model
 from auditor.patching.edits.anchors import Found, Place, ancestors, every, inside, miscounted, substituted
@@ -348,6 +349,8 @@ def _new_import(
     if anchor is not None:
         indent = source.indent(anchor) or b""
         line = indent + text.encode() + source.newline
+        if _standard(anchor) and not _standard(wanted):
+            line = source.newline + line  # another group than the one above
         return _after(source, source.line_end(source.span(anchor)[1]), line)
     if not body:
         return Splice(len(source.data), len(source.data), text.encode() + source.newline)
@@ -359,6 +362,13 @@ def _shares(source: PySource, node: ast.stmt) -> bool:
     end = source.span(node)[1]
     rest = source.data[end : source.line_end(end)].strip()
     return bool(rest) and not rest.startswith(b"#")
+
+
+def _standard(node: ast.stmt) -> bool:
+    """Whether an import is of Python's own library, which has a group of its own."""
+    if isinstance(node, ast.ImportFrom):
+        return not node.level and (node.module or "").partition(".")[0] in sys.stdlib_module_names
+    return isinstance(node, ast.Import) and node.names[0].name.partition(".")[0] in sys.stdlib_module_names
 
 
 def _import_anchor(imports: list[ast.stmt], wanted: ast.Import | ast.ImportFrom) -> ast.stmt | None:

@@ -49,16 +49,17 @@ def indexer_logits(
     HEADS: tl.constexpr,
     BLOCK_T: tl.constexpr,
 ):
-    """Logits of BLOCK_T entries of one query. Grid (ceil(width / BLOCK_T), B).
+    """Logits of BLOCK_T entries of one query. Grid (B, ceil(width / BLOCK_T)).
 
     q [B, heads, 128] fp8; cache: bytes; weight [B, heads]; lengths [B] int32; pages [B, at least the pages
     below the length] int32; logits [B, width] fp32.
     """
-    batch = tl.program_id(1).to(tl.int64)
-    entry = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)
+    # Only the first dimension of a grid may be above 65,535; a prefill batch has more rows than that.
+    batch = tl.program_id(0).to(tl.int64)
+    entry = tl.program_id(1) * BLOCK_T + tl.arange(0, BLOCK_T)
     length = tl.minimum(tl.load(lengths + batch * lengths_stride).to(tl.int32), width)
     result = logits + batch * width + entry
-    if tl.program_id(0) * BLOCK_T >= length:
+    if tl.program_id(1) * BLOCK_T >= length:
         tl.store(result, tl.full([BLOCK_T], float("-inf"), tl.float32), mask=entry < width)
     else:
         head = tl.arange(0, HEADS)
@@ -78,6 +79,11 @@ def indexer_logits(
         tl.store(result, tl.where(there, logit, float("-inf")), mask=entry < width)
 
 
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, or a copy of it, with neighbours in the last dimension beside each other."""
+    return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
+
+
 def sm120_indexer_logits(
     q_fp8: torch.Tensor,
     kvcache_fp8: torch.Tensor,
@@ -88,8 +94,8 @@ def sm120_indexer_logits(
 ) -> torch.Tensor:
     """The operator: logits [B, max_seq_len] fp32.
 
-    q_fp8 [B, 1, H, 128]; kvcache_fp8 [pages, 64, 1, 132] bytes or fp8, dense; weight [B, H]; seq_lens [B] or
-    [B, 1]; page_table [B, pages of the longest context].
+    q_fp8 [B, 1, H, 128]; kvcache_fp8 [pages, 64, 1, 132] bytes or fp8, its pages without gaps; weight
+    [B, H]; seq_lens [B] or [B, 1]; page_table [B, pages of the longest context].
     """
     queries, one, heads, dim = q_fp8.shape
     if one != 1 or dim != HEAD_DIM or tuple(kvcache_fp8.shape[1:]) != (PAGE, 1, HEAD_DIM + 4):
@@ -97,6 +103,8 @@ def sm120_indexer_logits(
             f"sm120 indexer logits: q {tuple(q_fp8.shape)} and cache {tuple(kvcache_fp8.shape)}, "
             f"not [B, 1, H, {HEAD_DIM}] and [pages, {PAGE}, 1, {HEAD_DIM + 4}]"
         )
+    if kvcache_fp8.shape[0] > 1 and kvcache_fp8.stride(0) != PAGE_BYTES:
+        raise ValueError(f"sm120 indexer logits: pages {kvcache_fp8.stride(0)} bytes apart, not {PAGE_BYTES}")
     if page_table.shape[1] * PAGE < max_seq_len:
         raise ValueError(
             f"sm120 indexer logits: a table of {page_table.shape[1]} pages for {max_seq_len} entries"
@@ -104,8 +112,9 @@ def sm120_indexer_logits(
     logits = torch.empty((queries, max_seq_len), dtype=torch.float32, device=q_fp8.device)
     if queries == 0 or max_seq_len == 0:
         return logits
+    q_fp8, weight, page_table = _dense(q_fp8), _dense(weight), _dense(page_table)
     config = LOGITS_CONFIGS[queries * max_seq_len >= 131072]
-    indexer_logits[(triton.cdiv(max_seq_len, config["BLOCK_T"]), queries)](
+    indexer_logits[(queries, triton.cdiv(max_seq_len, config["BLOCK_T"]))](
         q_fp8,
         kvcache_fp8 if kvcache_fp8.dtype == torch.uint8 else kvcache_fp8.view(torch.uint8),
         weight,
