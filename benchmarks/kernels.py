@@ -335,18 +335,16 @@ class Decode:
         return rows
 
     def _replayed(self, path, first: dict, second: dict, right: torch.Tensor) -> dict:
-        static = {
-            name: value.clone() if isinstance(value, torch.Tensor) and "cache" not in name else value
-            for name, value in first.items()
-        }
+        inputs = [name for name in first if name not in ("k_cache", "extra_k_cache")]
+        inputs = [name for name in inputs if isinstance(first[name], torch.Tensor)]
+        static = first | {name: first[name].clone() for name in inputs}
         path(static)
         torch.cuda.synchronize()
         graph, held = torch.cuda.CUDAGraph(), []
         with torch.cuda.graph(graph):
             held.append(path(static))
-        for name, value in second.items():
-            if isinstance(value, torch.Tensor) and static[name] is not value and "k_cache" not in name:
-                static[name].copy_(value)
+        for name in inputs:
+            static[name].copy_(second[name])
         results = []
         for _ in range(3):
             held[0].fill_(float("nan"))

@@ -400,21 +400,32 @@ def _processors(device: int) -> int:
     return torch.cuda.get_device_properties(device).multi_processor_count
 
 
-@functools.lru_cache(maxsize=1024)
+def shares(tiles: int, blocks: int, processors: int, shared: float) -> int:
+    """In how many parts ``tiles`` tiles are taken, each part by ``blocks`` blocks.
+
+    Either a block for each multiprocessor or two; two together take ``shared`` times as long a tile. Of
+    those that leave the longest part no longer, the fewest: more of them only cost more in the merge.
+    """
+    choices = []
+    for each in (1, 2):
+        most = max(1, min(tiles, each * processors // blocks, MOST_PARTS))
+        longest = max(1, triton.cdiv(tiles, most))
+        parts = max(1, triton.cdiv(tiles, longest))
+        choices.append((longest * (shared if parts * blocks > processors else 1), parts))
+    return min(choices)[1]
+
+
 def plan(heads: int, queries: int, window: int, extra: int, processors: int) -> Tuple[dict, int]:
     """Which of SPLIT_CONFIGS a call is launched with, and in how many parts its tokens are taken.
 
-    ``window`` and ``extra`` are the widths of the index lists. As many parts as the GPU holds at once, and
-    then as few as leave the longest one no longer: more of them cost more in the merge than they win. Where
-    a part a query fills the GPU, larger blocks: they read a token half as often.
+    ``window`` and ``extra`` are the widths of the index lists. Where a part a query fills the GPU, larger
+    blocks: they read a token half as often.
     """
-    config, blocks_each = SPLIT_CONFIGS[0], 2
-    if heads > 16 and 2 * queries * triton.cdiv(heads, 32) >= processors:
-        config, blocks_each = SPLIT_CONFIGS[1], 1
+    large = heads > 16 and 2 * queries * triton.cdiv(heads, 32) >= processors
+    config = SPLIT_CONFIGS[1 if large else 0]
     blocks = queries * triton.cdiv(heads, config["BLOCK_H"])
     tiles = triton.cdiv(window, config["BLOCK_T"]) + triton.cdiv(extra, config["BLOCK_T"])
-    most = max(1, min(tiles, blocks_each * processors // blocks, MOST_PARTS))
-    return config, max(1, triton.cdiv(tiles, triton.cdiv(max(1, tiles), most)))
+    return config, shares(tiles, blocks, processors, 2.0 if large else 1.4)
 
 
 def _bytes(cache: torch.Tensor) -> torch.Tensor:

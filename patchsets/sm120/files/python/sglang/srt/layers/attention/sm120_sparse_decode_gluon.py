@@ -1,20 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sparse MLA decode for sm_120 in Gluon: what ``sm120_sparse_decode`` computes, with shared memory laid out
-by hand.
+"""Sparse MLA decode for sm_120 in Gluon: what ``sm120_sparse_decode`` computes, with layouts chosen by hand.
 
-The mathematics, the caches and the merge are described there. Here the eight groups of 64 dimensions (seven
-of fp8, the rotary one last) are shared out over the warps, for the scores as well as for the values:
+The mathematics, the caches and the merge are described there. What is different here: while a tile is
+computed, the keys of the next one are on their way into registers, and the indices of the one after that;
+keys, queries and probabilities each lie in shared memory once; and warps meet at fewer barriers.
 
-  - a warp reads from shared memory only the keys and queries of its own groups, both times;
-  - q stays in registers: a warp holds 1 / 8 of it (with eight warps) and not all of it;
-  - the scores are summed over the warps once a tile, and then every warp has all of them, so that the
-    probabilities are already where the second product needs them.
-
-The next tile is read from memory into registers while this one is computed, and its indices one tile before
-that.
-
-Keys go through fp16. The rotary part, bf16 in the cache, is exact in it between 2 ** -17 and 65504 and is
-cut off there: no key of a trained model is near.
+The rotary part goes through fp16 as well. A bf16 number is exact in it between 2 ** -17 and 65504, below
+that off by at most 2 ** -25, and above that cut off: no key of a trained model is near.
 """
 
 from typing import Optional, Tuple
@@ -26,11 +18,9 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.language.nvidia.ampere import mma_v2
 from triton.language.extra.cuda import gdc_launch_dependents, gdc_wait
 
-# Every configuration that is launched. BLOCK_H heads and BLOCK_T tokens a tile.
-SPLIT_CONFIGS = (
-    {"BLOCK_H": 16, "BLOCK_T": 32, "HOLD_Q": True, "num_warps": 8, "num_stages": 1},
-    {"BLOCK_H": 32, "BLOCK_T": 32, "HOLD_Q": True, "num_warps": 8, "num_stages": 1},
-)
+# Every configuration that is launched: BLOCK_H heads and BLOCK_T tokens a tile. Its 50,176 bytes of shared
+# memory are what lets two blocks run on a multiprocessor of sm_120.
+SPLIT_CONFIGS = ({"BLOCK_H": 16, "BLOCK_T": 32, "num_warps": 4, "num_stages": 1},)
 
 
 @gluon.jit
@@ -40,33 +30,35 @@ def _power(exponent):
 
 
 @gluon.jit
-def _groups(x):
-    """[8] to [8, 1, 1]."""
-    return gl.expand_dims(gl.expand_dims(x, 1), 2)
+def _byte(packed, group: gl.constexpr):
+    """The exponent of one group's scale, [T] int32, 127 for 1."""
+    return ((packed >> (8 * group)) & 0xFF).to(gl.int32)
 
 
 @gluon.jit
-def _middle(x):
-    """[rows] to [1, rows, 1]."""
-    return gl.expand_dims(gl.expand_dims(x, 0), 2)
-
-
-@gluon.jit
-def _dims(x):
-    """[64] to [1, 1, 64]."""
-    return gl.expand_dims(gl.expand_dims(x, 0), 1)
-
-
-@gluon.jit
-def _scores_rows(x):
-    """[heads], of a score's layout, to [1, heads, 1]."""
-    return gl.expand_dims(gl.expand_dims(x, 1), 0)
-
-
-@gluon.jit
-def _unit_rows(x):
-    """[8], of a scale's layout, to [8, 1, 1]."""
-    return gl.expand_dims(gl.expand_dims(x, 1), 1)
+def _unpack(shared, keys, packed, group: gl.constexpr, unit, layout: gl.constexpr):
+    """Puts one group of each token, four fp8 a word [T, 16], as fp16 times its scale in ``unit`` into
+    ``shared``."""
+    factor = (
+        _power(gl.maximum(_byte(packed, group) - unit + 127, 0)).to(gl.float16).to(gl.int16, bitcast=True)
+    )
+    twice = (factor.to(gl.int32) & 0xFFFF) * 0x10001
+    low, high = gl.inline_asm_elementwise(
+        """{ .reg .b16 low, high;
+        .reg .b32 first, second;
+        mov.b32 {low, high}, $2;
+        cvt.rn.f16x2.e4m3x2 first, low;
+        cvt.rn.f16x2.e4m3x2 second, high;
+        mul.rn.f16x2 $0, first, $3;
+        mul.rn.f16x2 $1, second, $3; }""",
+        "=r,=r,r,r",
+        [keys, gl.expand_dims(twice, 1)],
+        dtype=(gl.int32, gl.int32),
+        is_pure=True,
+        pack=1,
+    )
+    words = gl.reshape(gl.join(low, high), [keys.shape[0], 32])
+    shared._reinterpret(gl.int32, [keys.shape[0], 32], layout).store(words)
 
 
 @gluon.jit
@@ -89,33 +81,59 @@ def _tokens(listed, count, BLOCK_T: gl.constexpr, layout: gl.constexpr):
 
 
 @gluon.jit
-def _pages(base, token, page_log2, page_bytes):
-    """Where the page of each token begins, and the token's place in it."""
-    token = gl.maximum(token, 0)
-    return base + (token >> page_log2).to(gl.int64) * page_bytes, token & ((1 << page_log2) - 1)
+def _gather(base, page_log2, page_bytes, key_token, rope_token, key_dim, rope_dim):
+    """What the cache holds for a tile: seven times four fp8 a word [T, 16], bf16 [T, 64], the scales of a
+    token in 8 bytes.
+
+    Zeros for a token that is not there.
+    """
+    token = gl.maximum(rope_token, 0)
+    page = base + (token >> page_log2).to(gl.int64) * page_bytes
+    rope_rows = page + (token & ((1 << page_log2) - 1)) * 576 + 448
+    rope_at = gl.expand_dims(rope_rows.to(gl.pointer_type(gl.bfloat16), bitcast=True), 1) + rope_dim
+    rope = gl.load(rope_at, mask=gl.expand_dims(rope_token >= 0, 1), other=0.0)
+    token = gl.maximum(key_token, 0)
+    page = base + (token >> page_log2).to(gl.int64) * page_bytes
+    within = token & ((1 << page_log2) - 1)
+    scales_at = (page + ((576 << page_log2) + within * 8)).to(gl.pointer_type(gl.int64), bitcast=True)
+    packed = gl.load(scales_at, mask=key_token >= 0, other=0)
+    rows = (page + within * 576).to(gl.pointer_type(gl.int32), bitcast=True)
+    at = gl.expand_dims(rows, 1) + key_dim
+    there = gl.expand_dims(key_token >= 0, 1)
+    k0 = gl.load(at, mask=there, other=0)
+    k1 = gl.load(at + 16, mask=there, other=0)
+    k2 = gl.load(at + 32, mask=there, other=0)
+    k3 = gl.load(at + 48, mask=there, other=0)
+    k4 = gl.load(at + 64, mask=there, other=0)
+    k5 = gl.load(at + 80, mask=there, other=0)
+    k6 = gl.load(at + 96, mask=there, other=0)
+    return k0, k1, k2, k3, k4, k5, k6, rope, packed
 
 
 @gluon.jit
-def _gather(
-    base, page_log2, page_bytes, key_token, rope_token, scale_token, column, column_ok, rope_dim, scale_group
-):
-    """What the cache holds for a tile: fp8 [8, T, 64] (the last group is none), bf16 [T, 64], exponents [8,
-    T].
+def _score(s, q_shared, k_shared, LEFT: gl.constexpr, RIGHT: gl.constexpr):
+    """Scores [H, T] with one group's part added: q [H, 64] and keys [T, 64] in shared memory."""
+    return mma_v2(q_shared.load(LEFT), k_shared.permute([1, 0]).load(RIGHT), s)
 
-    Of a token that is not there: zeros, and -1 for an exponent. The last group's exponent stands for 1.
-    """
-    page, within = _pages(base, rope_token, page_log2, page_bytes)
-    rope_rows = (page + within * 576 + 448).to(gl.pointer_type(gl.bfloat16), bitcast=True)
-    rope_at = gl.expand_dims(rope_rows, 1) + rope_dim
-    rope = gl.load(rope_at, mask=gl.expand_dims(rope_token >= 0, 1), other=0.0)
-    page, within = _pages(base, scale_token, page_log2, page_bytes)
-    scales_at = gl.expand_dims(page + ((576 << page_log2) + within * 8), 0) + scale_group
-    there = gl.expand_dims(scale_token >= 0, 0)
-    exponent = gl.load(scales_at, mask=there & (scale_group < 7), other=127).to(gl.int32)
-    page, within = _pages(base, key_token, page_log2, page_bytes)
-    rows = (page + within * 576).to(gl.pointer_type(gl.float8e4nv), bitcast=True)
-    keys = gl.load(_middle(rows) + column, mask=_middle(key_token >= 0) & column_ok, other=0.0)
-    return keys, rope, gl.where(there, exponent, -1)
+
+@gluon.jit
+def _moved(q, factor):
+    """q [H, 64] in fp16, moved by a power of two."""
+    return (q.to(gl.float32) * factor).to(gl.float16)
+
+
+@gluon.jit
+def _highest(top, q):
+    """The largest magnitude so far of each head, [H] fp32."""
+    return gl.maximum(top, gl.max(gl.abs(q.to(gl.float32)), axis=1))
+
+
+@gluon.jit
+def _store(out, acc, factor, rows_ok, DIRECT: gl.constexpr):
+    value = acc * gl.expand_dims(factor, 1)
+    if DIRECT:
+        value = value.to(gl.bfloat16)
+    gl.store(out, value, mask=gl.expand_dims(rows_ok, 1))
 
 
 @gluon.jit
@@ -147,31 +165,27 @@ def sparse_decode_split(
     INTERPRET: gl.constexpr,
     BLOCK_H: gl.constexpr,
     BLOCK_T: gl.constexpr,
-    HOLD_Q: gl.constexpr,
 ):
     """As in ``sm120_sparse_decode``: one part of the tokens of one query, for BLOCK_H heads.
 
-    INTERPRET is not used: Triton's interpreter does not run Gluon. HOLD_Q keeps q in registers through the
-    loop.
+    INTERPRET is not used: Triton's interpreter does not run Gluon.
     """
     WARPS: gl.constexpr = gl.num_warps()
-    MMA: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [WARPS, 1, 1], [1, 16, 8])
+    HIGH: gl.constexpr = BLOCK_H // 16  # warps one above the other, 16 heads each
+    MMA: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [HIGH, WARPS // HIGH], [16, 8])
     LEFT: gl.constexpr = gl.DotOperandLayout(0, MMA, 2)
     RIGHT: gl.constexpr = gl.DotOperandLayout(1, MMA, 2)
-    # [group, row, dim]: 16 bytes of fp8, and 16 bytes of bf16, a thread; a warp has its own groups.
-    KEYS: gl.constexpr = gl.BlockedLayout([1, 1, 16], [1, 8, 4], [WARPS, 1, 1], [2, 1, 0])
-    QUERIES: gl.constexpr = gl.BlockedLayout([1, 1, 8], [1, 4, 8], [WARPS, 1, 1], [2, 1, 0])
+    HEADS: gl.constexpr = gl.SliceLayout(1, MMA)
+    SCORE_TOKENS: gl.constexpr = gl.SliceLayout(0, MMA)
+    # [T, 16] words and [T, 64] bf16: a thread takes 16 bytes.
+    KEYS: gl.constexpr = gl.BlockedLayout([1, 4], [8, 4], [WARPS, 1], [1, 0])
+    KEY_TOKENS: gl.constexpr = gl.SliceLayout(1, KEYS)
     ROPE: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [WARPS, 1], [1, 0])
-    SHARED: gl.constexpr = gl.SwizzledSharedLayout(8, 1, 8, [2, 1, 0])
-    SCORES: gl.constexpr = gl.SliceLayout(0, MMA)  # [head, token], the same in every warp
-    HEADS: gl.constexpr = gl.SliceLayout(1, SCORES)
-    SCALES: gl.constexpr = gl.SliceLayout(1, MMA)  # [group, token]
-    EXPONENTS: gl.constexpr = gl.BlockedLayout(
-        [1, 1], [1, 32], [WARPS, 1], [1, 0]
-    )  # the same, a token a lane
-    KEY_TOKENS: gl.constexpr = gl.SliceLayout(0, gl.SliceLayout(2, KEYS))
     ROPE_TOKENS: gl.constexpr = gl.SliceLayout(1, ROPE)
-    SCALE_TOKENS: gl.constexpr = gl.SliceLayout(0, EXPONENTS)
+    SHARED: gl.constexpr = gl.SwizzledSharedLayout(8, 1, 8, [1, 0])
+    WORDS: gl.constexpr = gl.SwizzledSharedLayout(4, 1, 8, [1, 0])  # the same, seen as words
+    # [H, T] of probabilities: rows of 64 bytes need half as many steps.
+    WEIGHTS: gl.constexpr = gl.SwizzledSharedLayout(8, 128 // (2 * BLOCK_T), BLOCK_T // 8, [1, 0])
 
     if PDL:
         gdc_wait()
@@ -189,116 +203,147 @@ def sparse_decode_split(
     window_indices += batch * window_stride
     extra_indices += batch * extra_stride
 
-    q_head = gl.program_id(1) * BLOCK_H + gl.arange(
-        0, BLOCK_H, layout=gl.SliceLayout(0, gl.SliceLayout(2, QUERIES))
-    )
-    q_group = gl.arange(0, 8, layout=gl.SliceLayout(1, gl.SliceLayout(2, QUERIES)))
-    q_dim = gl.arange(0, 64, layout=gl.SliceLayout(0, gl.SliceLayout(1, QUERIES)))
-    q_rows = q + batch * q_stride_b + q_head * q_stride_h
-    q_at = _middle(q_rows) + _dims(q_dim)
-    q_at += _groups(q_group * 64)
-    q_ok = _middle(q_head < heads)
-    q_raw = gl.load(q_at, mask=q_ok, other=0.0).to(gl.float32)
-
-    # Indices of the first tile.
+    # Indices of the first tile; q meanwhile; its keys, and indices of the second.
     listed, count = _list(
         first, last, window_tiles, window_indices, window_count, extra_indices, extra_count, BLOCK_T
     )
     key_token = _tokens(listed, count, BLOCK_T, KEY_TOKENS)
     rope_token = _tokens(listed, count, BLOCK_T, ROPE_TOKENS)
-    scale_token = _tokens(listed, count, BLOCK_T, SCALE_TOKENS)
-
-    group = gl.arange(0, 8, layout=gl.SliceLayout(1, gl.SliceLayout(2, KEYS)))
-    column = _groups(group * 64) + _dims(gl.arange(0, 64, layout=gl.SliceLayout(0, gl.SliceLayout(1, KEYS))))
-    column_ok = _groups(group < 7)
+    next_token = _tokens(listed, count, BLOCK_T, SCORE_TOKENS)
+    q_head = gl.program_id(1) * BLOCK_H + gl.arange(0, BLOCK_H, layout=ROPE_TOKENS)
     rope_dim = gl.expand_dims(gl.arange(0, 64, layout=gl.SliceLayout(0, ROPE)), 0)
-    scale_group = gl.expand_dims(gl.arange(0, 8, layout=gl.SliceLayout(1, EXPONENTS)), 1)
-
-    # Its keys, and the indices of the second.
+    key_dim = gl.expand_dims(gl.arange(0, 16, layout=gl.SliceLayout(0, KEYS)), 0)
+    q_at = gl.expand_dims(q + batch * q_stride_b + q_head * q_stride_h, 1) + rope_dim
+    q_ok = gl.expand_dims(q_head < heads, 1)
+    q0 = gl.load(q_at + 0, mask=q_ok, other=0.0)
+    q1 = gl.load(q_at + 64, mask=q_ok, other=0.0)
+    q2 = gl.load(q_at + 128, mask=q_ok, other=0.0)
+    q3 = gl.load(q_at + 192, mask=q_ok, other=0.0)
+    q4 = gl.load(q_at + 256, mask=q_ok, other=0.0)
+    q5 = gl.load(q_at + 320, mask=q_ok, other=0.0)
+    q6 = gl.load(q_at + 384, mask=q_ok, other=0.0)
+    q7 = gl.load(q_at + 448, mask=q_ok, other=0.0)
     in_window = first < window_tiles
-    keys, rope, exponent = _gather(
+    k0, k1, k2, k3, k4, k5, k6, rope, packed = _gather(
         gl.where(in_window, window, extra),
         gl.where(in_window, window_page_log2, extra_page_log2),
         gl.where(in_window, window_page_bytes, extra_page_bytes),
         key_token,
         rope_token,
-        scale_token,
-        column,
-        column_ok,
+        key_dim,
         rope_dim,
-        scale_group,
     )
+    score_token = next_token
     listed, count = _list(
         first + 1, last, window_tiles, window_indices, window_count, extra_indices, extra_count, BLOCK_T
     )
     key_token = _tokens(listed, count, BLOCK_T, KEY_TOKENS)
     rope_token = _tokens(listed, count, BLOCK_T, ROPE_TOKENS)
-    scale_token = _tokens(listed, count, BLOCK_T, SCALE_TOKENS)
+    next_token = _tokens(listed, count, BLOCK_T, SCORE_TOKENS)
 
-    q_top = gl.max(gl.max(gl.max(gl.abs(q_raw), axis=2), axis=1), axis=0)
-    q_unit = gl.minimum(gl.maximum(q_top.to(gl.int32, bitcast=True) >> 23, 40), 254)
+    q_top = _highest(_highest(_highest(gl.full([BLOCK_H], 0.0, gl.float32, layout=ROPE_TOKENS), q0), q1), q2)
+    q_top = _highest(_highest(_highest(_highest(_highest(q_top, q3), q4), q5), q6), q7)
+    q_unit = gl.minimum(gl.maximum(gl.max(q_top, axis=0).to(gl.int32, bitcast=True) >> 23, 40), 254)
+    q_factor = _power(268 - q_unit)
     q_back = _power(q_unit - 14) * scale_log2
     q_shared = gl.allocate_shared_memory(gl.float16, [8, BLOCK_H, 64], SHARED)
-    q_shared.store((q_raw * _power(268 - q_unit)).to(gl.float16))
     k_shared = gl.allocate_shared_memory(gl.float16, [8, BLOCK_T, 64], SHARED)
-    left = q_shared.load(LEFT)
+    q_shared.index(0).store(_moved(q0, q_factor))
+    q_shared.index(1).store(_moved(q1, q_factor))
+    q_shared.index(2).store(_moved(q2, q_factor))
+    q_shared.index(3).store(_moved(q3, q_factor))
+    q_shared.index(4).store(_moved(q4, q_factor))
+    q_shared.index(5).store(_moved(q5, q_factor))
+    q_shared.index(6).store(_moved(q6, q_factor))
+    q_shared.index(7).store(_moved(q7, q_factor))
 
+    unit = gl.to_tensor(32)
     top = gl.full([BLOCK_H], float("-inf"), gl.float32, layout=HEADS)
-    total = gl.full([BLOCK_H], 0.0, gl.float32, layout=HEADS)
-    acc = gl.full([8, BLOCK_H, 64], 0.0, gl.float32, layout=MMA)
-    unit = gl.full([8], 32, gl.int32, layout=gl.SliceLayout(1, SCALES))
-    zero = gl.full([8, BLOCK_H, BLOCK_T], 0.0, gl.float32, layout=MMA)
+    # Summed over tokens once, at the end.
+    totals = gl.full([BLOCK_H, BLOCK_T], 0.0, gl.float32, layout=MMA)
+    zero = gl.full([BLOCK_H, BLOCK_T], 0.0, gl.float32, layout=MMA)
+    acc0 = gl.full([BLOCK_H, 64], 0.0, gl.float32, layout=MMA)
+    acc1 = gl.full([BLOCK_H, 64], 0.0, gl.float32, layout=MMA)
+    acc2 = gl.full([BLOCK_H, 64], 0.0, gl.float32, layout=MMA)
+    acc3 = gl.full([BLOCK_H, 64], 0.0, gl.float32, layout=MMA)
+    acc4 = gl.full([BLOCK_H, 64], 0.0, gl.float32, layout=MMA)
+    acc5 = gl.full([BLOCK_H, 64], 0.0, gl.float32, layout=MMA)
+    acc6 = gl.full([BLOCK_H, 64], 0.0, gl.float32, layout=MMA)
+    acc7 = gl.full([BLOCK_H, 64], 0.0, gl.float32, layout=MMA)
 
     for tile in range(first, last):
-        k_shared.store(keys.to(gl.float16))
+        # The largest scale so far; what was added up before is moved to it.
+        highest = gl.maximum(gl.maximum(_byte(packed, 0), _byte(packed, 1)), _byte(packed, 2))
+        highest = gl.maximum(gl.maximum(highest, _byte(packed, 3)), _byte(packed, 4))
+        highest = gl.maximum(gl.maximum(highest, _byte(packed, 5)), _byte(packed, 6))
+        new_unit = gl.maximum(unit, gl.max(highest, axis=0))
+        moved = _power(gl.maximum(unit - new_unit + 127, 0))
+        unit = new_unit
+        _unpack(k_shared.index(0), k0, packed, 0, unit, WORDS)
+        _unpack(k_shared.index(1), k1, packed, 1, unit, WORDS)
+        _unpack(k_shared.index(2), k2, packed, 2, unit, WORDS)
+        _unpack(k_shared.index(3), k3, packed, 3, unit, WORDS)
+        _unpack(k_shared.index(4), k4, packed, 4, unit, WORDS)
+        _unpack(k_shared.index(5), k5, packed, 5, unit, WORDS)
+        _unpack(k_shared.index(6), k6, packed, 6, unit, WORDS)
         rope = gl.maximum(gl.minimum(rope.to(gl.float32), 65504.0), -65504.0)
-        k_shared.reshape([8 * BLOCK_T, 64]).slice(7 * BLOCK_T, BLOCK_T).store(rope.to(gl.float16))
-        scale = gl.convert_layout(exponent, SCALES)
-        absent = gl.where(scale < 0, float("-inf"), 0.0)
-        scale = gl.maximum(scale, 0)
+        k_shared.index(7).store(rope.to(gl.float16))
+        valid = score_token >= 0
 
         in_window = tile + 1 < window_tiles
-        keys, rope, exponent = _gather(
+        k0, k1, k2, k3, k4, k5, k6, rope, packed = _gather(
             gl.where(in_window, window, extra),
             gl.where(in_window, window_page_log2, extra_page_log2),
             gl.where(in_window, window_page_bytes, extra_page_bytes),
             key_token,
             rope_token,
-            scale_token,
-            column,
-            column_ok,
+            key_dim,
             rope_dim,
-            scale_group,
         )
+        score_token = next_token
         listed, count = _list(
             tile + 2, last, window_tiles, window_indices, window_count, extra_indices, extra_count, BLOCK_T
         )
         key_token = _tokens(listed, count, BLOCK_T, KEY_TOKENS)
         rope_token = _tokens(listed, count, BLOCK_T, ROPE_TOKENS)
-        scale_token = _tokens(listed, count, BLOCK_T, SCALE_TOKENS)
+        next_token = _tokens(listed, count, BLOCK_T, SCORE_TOKENS)
 
-        if not HOLD_Q:
-            left = q_shared.load(LEFT)
-        part3 = mma_v2(left, k_shared.permute([0, 2, 1]).load(RIGHT), zero)
-        part3 = part3 * gl.expand_dims(_power(scale), 1) + gl.expand_dims(absent, 1)
-        s = gl.sum(part3, axis=0) * q_back
+        s = zero
+        s = _score(s, q_shared.index(0), k_shared.index(0), LEFT, RIGHT)
+        s = _score(s, q_shared.index(1), k_shared.index(1), LEFT, RIGHT)
+        s = _score(s, q_shared.index(2), k_shared.index(2), LEFT, RIGHT)
+        s = _score(s, q_shared.index(3), k_shared.index(3), LEFT, RIGHT)
+        s = _score(s, q_shared.index(4), k_shared.index(4), LEFT, RIGHT)
+        s = _score(s, q_shared.index(5), k_shared.index(5), LEFT, RIGHT)
+        s = _score(s, q_shared.index(6), k_shared.index(6), LEFT, RIGHT)
+        rotary = _score(zero, q_shared.index(7), k_shared.index(7), LEFT, RIGHT)
+        s = (s * _power(unit) + rotary) * q_back
+        s = gl.where(gl.expand_dims(valid, 0), s, float("-inf"))
+
         new_top = gl.maximum(top, gl.max(s, axis=1))
+        # Without a valid token so far the maximum is -inf, and -inf - -inf is not a number.
         shift = gl.where(new_top == float("-inf"), 0.0, new_top)
         alpha = gl.exp2(top - shift)
-        p = gl.exp2(s - gl.expand_dims(shift, 1))
-        total = total * alpha + gl.sum(p, axis=1)
+        p = gl.exp2(s - gl.expand_dims(shift - 10, 1))
+        totals = totals * gl.expand_dims(alpha, 1) + p
         top = new_top
+        # Allocated here, it takes the place of what the steps above needed.
+        p_shared = gl.allocate_shared_memory(gl.float16, [BLOCK_H, BLOCK_T], WEIGHTS, p.to(gl.float16))
+        half = p_shared.load(LEFT)
+        alpha8 = gl.expand_dims(alpha * moved, 1)
+        acc0 = mma_v2(half, k_shared.index(0).load(RIGHT), acc0 * alpha8)
+        acc1 = mma_v2(half, k_shared.index(1).load(RIGHT), acc1 * alpha8)
+        acc2 = mma_v2(half, k_shared.index(2).load(RIGHT), acc2 * alpha8)
+        acc3 = mma_v2(half, k_shared.index(3).load(RIGHT), acc3 * alpha8)
+        acc4 = mma_v2(half, k_shared.index(4).load(RIGHT), acc4 * alpha8)
+        acc5 = mma_v2(half, k_shared.index(5).load(RIGHT), acc5 * alpha8)
+        acc6 = mma_v2(half, k_shared.index(6).load(RIGHT), acc6 * alpha8)
+        acc7 = mma_v2(half, k_shared.index(7).load(RIGHT), acc7 * gl.expand_dims(alpha, 1))
 
-        new_unit = gl.maximum(unit, gl.max(scale, axis=1))
-        alpha3 = _scores_rows(alpha) * _unit_rows(_power(gl.maximum(unit - new_unit + 127, 0)))
-        unit = new_unit
-        moved = _power(gl.maximum(scale - gl.expand_dims(unit, 1) + 142, 0))
-        p3 = (gl.expand_dims(p, 0) * gl.expand_dims(moved, 1)).to(gl.float16)
-        acc = mma_v2(gl.convert_layout(p3, LEFT), k_shared.load(RIGHT), acc * alpha3)
-
+    total = gl.sum(totals, axis=1)
     head = gl.program_id(1) * BLOCK_H + gl.arange(0, BLOCK_H, layout=HEADS)
     heads_ok = head < heads
-    lse2 = top + gl.log2(total)
+    lse2 = top + (gl.log2(total) - 10)  # -inf without a token
     norm = gl.where(total > 0, total, 1.0)
     if DIRECT:
         row = batch * heads + head
@@ -315,23 +360,29 @@ def sparse_decode_split(
         row = (batch * heads + head) * parts + part
         gl.store(lse + row, lse2, mask=heads_ok)
         write = heads_ok & (first < last)
-    factor = _scores_rows(1.0 / norm) * _unit_rows(_power(unit - 15))
-    out_group = gl.arange(0, 8, layout=gl.SliceLayout(1, gl.SliceLayout(2, MMA)))
-    out_dim = gl.arange(0, 64, layout=gl.SliceLayout(0, gl.SliceLayout(1, MMA)))
-    column = _groups(out_group * 64) + _dims(out_dim)
-    value = acc * factor
-    if DIRECT:
-        value = value.to(gl.bfloat16)
-    out_at = _scores_rows(out + row * 512) + column
-    gl.store(out_at, value, mask=_scores_rows(write))
+    factor = 1.0 / norm
+    factor8 = factor * _power(unit)
+    at = gl.expand_dims(out + row * 512, 1) + gl.expand_dims(
+        gl.arange(0, 64, layout=gl.SliceLayout(0, MMA)), 0
+    )
+    _store(at, acc0, factor8, write, DIRECT)
+    _store(at + 64, acc1, factor8, write, DIRECT)
+    _store(at + 128, acc2, factor8, write, DIRECT)
+    _store(at + 192, acc3, factor8, write, DIRECT)
+    _store(at + 256, acc4, factor8, write, DIRECT)
+    _store(at + 320, acc5, factor8, write, DIRECT)
+    _store(at + 384, acc6, factor8, write, DIRECT)
+    _store(at + 448, acc7, factor, write, DIRECT)
 
 
 def plan(heads: int, queries: int, window: int, extra: int, processors: int) -> Tuple[dict, int]:
     """Which of SPLIT_CONFIGS a call is launched with, and in how many parts its tokens are taken."""
+    from sglang.srt.layers.attention.sm120_sparse_decode import shares
+
     config = SPLIT_CONFIGS[0]
     blocks = queries * triton.cdiv(heads, config["BLOCK_H"])
     tiles = triton.cdiv(window, config["BLOCK_T"]) + triton.cdiv(extra, config["BLOCK_T"])
-    return config, max(1, min(tiles, processors // blocks, 32))
+    return config, shares(tiles, blocks, processors, 1.6)
 
 
 def sm120_sparse_decode_gluon(
