@@ -36,7 +36,7 @@ def _byte(packed, group: gl.constexpr):
 
 
 @gluon.jit
-def _unpack(shared, keys, packed, group: gl.constexpr, unit, layout: gl.constexpr):
+def _unpack(shared, keys, packed, group: gl.constexpr, unit):
     """Puts one group of each token, four fp8 a word [T, 16], as fp16 times its scale in ``unit`` into
     ``shared``."""
     factor = (
@@ -57,8 +57,10 @@ def _unpack(shared, keys, packed, group: gl.constexpr, unit, layout: gl.constexp
         is_pure=True,
         pack=1,
     )
-    words = gl.reshape(gl.join(low, high), [keys.shape[0], 32])
-    shared._reinterpret(gl.int32, [keys.shape[0], 32], layout).store(words)
+    # Words to numbers: which of the two outputs, then which half. It is in order, and costs nothing.
+    first, second = gl.join(low, high).to(gl.int16), (gl.join(low, high) >> 16).to(gl.int16)
+    numbers = gl.reshape(gl.join(first, second), [keys.shape[0], 64])
+    shared.store(numbers.to(gl.float16, bitcast=True))
 
 
 @gluon.jit
@@ -183,7 +185,6 @@ def sparse_decode_split(
     ROPE: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [WARPS, 1], [1, 0])
     ROPE_TOKENS: gl.constexpr = gl.SliceLayout(1, ROPE)
     SHARED: gl.constexpr = gl.SwizzledSharedLayout(8, 1, 8, [1, 0])
-    WORDS: gl.constexpr = gl.SwizzledSharedLayout(4, 1, 8, [1, 0])  # the same, seen as words
     # [H, T] of probabilities: rows of 64 bytes need half as many steps.
     WEIGHTS: gl.constexpr = gl.SwizzledSharedLayout(8, 128 // (2 * BLOCK_T), BLOCK_T // 8, [1, 0])
 
@@ -279,13 +280,13 @@ def sparse_decode_split(
         new_unit = gl.maximum(unit, gl.max(highest, axis=0))
         moved = _power(gl.maximum(unit - new_unit + 127, 0))
         unit = new_unit
-        _unpack(k_shared.index(0), k0, packed, 0, unit, WORDS)
-        _unpack(k_shared.index(1), k1, packed, 1, unit, WORDS)
-        _unpack(k_shared.index(2), k2, packed, 2, unit, WORDS)
-        _unpack(k_shared.index(3), k3, packed, 3, unit, WORDS)
-        _unpack(k_shared.index(4), k4, packed, 4, unit, WORDS)
-        _unpack(k_shared.index(5), k5, packed, 5, unit, WORDS)
-        _unpack(k_shared.index(6), k6, packed, 6, unit, WORDS)
+        _unpack(k_shared.index(0), k0, packed, 0, unit)
+        _unpack(k_shared.index(1), k1, packed, 1, unit)
+        _unpack(k_shared.index(2), k2, packed, 2, unit)
+        _unpack(k_shared.index(3), k3, packed, 3, unit)
+        _unpack(k_shared.index(4), k4, packed, 4, unit)
+        _unpack(k_shared.index(5), k5, packed, 5, unit)
+        _unpack(k_shared.index(6), k6, packed, 6, unit)
         rope = gl.maximum(gl.minimum(rope.to(gl.float32), 65504.0), -65504.0)
         k_shared.index(7).store(rope.to(gl.float16))
         valid = score_token >= 0
