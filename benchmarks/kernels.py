@@ -363,12 +363,11 @@ class Decode:
                 for batch in (1, 64) if quick or extra == 1024 else (1, 4, 16, 64):
                     tokens = batch * (128 + extra)
                     moved = tokens * TOKEN_SECTORS + 2 * batch * heads * 512 * 2
-                    count = sets_for(tokens * TOKEN_SECTORS, 96)
+                    count = sets_for(tokens * TOKEN_SECTORS, 2560)
                     calls = [decode_call(self.caches, heads, batch, extra, self.gen) for _ in range(count)]
                     row = {"layer": layer, "heads": heads, "batch": batch}
                     for name, path in self.paths.items():
-                        some = calls[: max(2, count // 4)] if name == "theirs" else calls
-                        runs = [lambda call=call, path=path: path(call) for call in some]
+                        runs = [lambda call=call, path=path: path(call) for call in calls]
                         row[name], row[f"{name}_least"], row[f"{name}_most"] = microseconds(
                             runs, 5 if name == "theirs" else 15
                         )
@@ -461,13 +460,12 @@ class Indexer:
             for batch in (1, 16) if quick else (1, 4, 16):
                 entries, width = context * 256, table * 256
                 moved = batch * entries * 132 + batch * width * 4
-                count = sets_for(batch * entries * 132, 64)
+                count = sets_for(batch * entries * 132, 768)
                 calls = [self.call(batch, entries, width) for _ in range(count)]
                 row = {"layer": f"indexer, {context}K in a table for {table}K", "heads": self.HEADS}
                 row["batch"] = batch
                 for name, path in self.paths.items():
-                    some = calls[: max(2, count // 4)] if name == "theirs" else calls
-                    runs = [lambda call=call, path=path: path(*call) for call in some]
+                    runs = [lambda call=call, path=path: path(*call) for call in calls]
                     row[name], row[f"{name}_least"], row[f"{name}_most"] = microseconds(
                         runs, 5 if name == "theirs" else 15
                     )

@@ -26,8 +26,8 @@ PAGE_BYTES = PAGE * (HEAD_DIM + 4)
 
 # BLOCK_T entries a program; HEADS is how many heads the model has, padded to a power of two.
 LOGITS_CONFIGS = (
-    {"BLOCK_T": 64, "num_warps": 4, "num_stages": 1},
-    {"BLOCK_T": 128, "num_warps": 4, "num_stages": 1},
+    {"BLOCK_T": 64, "num_warps": 8, "num_stages": 1},
+    {"BLOCK_T": 128, "num_warps": 8, "num_stages": 1},
 )
 
 

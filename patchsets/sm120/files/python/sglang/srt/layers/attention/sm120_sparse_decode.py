@@ -236,7 +236,8 @@ def sparse_decode_split(
 
     unit = 32
     top = tl.full([BLOCK_H], float("-inf"), tl.float32)
-    total = tl.zeros([BLOCK_H], tl.float32)
+    # Summed over tokens once, at the end.
+    totals = tl.zeros([BLOCK_H, BLOCK_T], tl.float32)
     acc0 = tl.zeros([BLOCK_H, 64], tl.float32)
     acc1 = tl.zeros([BLOCK_H, 64], tl.float32)
     acc2 = tl.zeros([BLOCK_H, 64], tl.float32)
@@ -307,7 +308,7 @@ def sparse_decode_split(
         shift = tl.where(new_top == float("-inf"), 0.0, new_top)
         alpha = tl.exp2(top - shift)
         p = tl.exp2(s - (shift - 10)[:, None])
-        total = total * alpha + tl.sum(p, axis=1)
+        totals = totals * alpha[:, None] + p
         top = new_top
 
         half = p.to(tl.float16)
@@ -324,6 +325,7 @@ def sparse_decode_split(
         acc7 = _dot(p_high, k7, acc7 * alpha[:, None], INTERPRET)
         acc7 = _dot(p_rest, k7, acc7, INTERPRET)
 
+    total = tl.sum(totals, axis=1)
     lse2 = top + (tl.log2(total) - 10)  # -inf without a token
     norm = tl.where(total > 0, total, 1.0)
     if DIRECT:
