@@ -350,6 +350,8 @@ class Calls(Expressions):
             return self._open_members(info, name, this, V(Bound(member, this)))
         assigned = self.class_value(info, name, fr)
         if assigned is not None:
+            if _is_none(assigned) and isinstance(this.one, Instance):
+                return V(unknown(f"attribute {info.name}.{name}"))
             return self._open_members(info, name, this, assigned)
         getter = info.find("__getattr__")
         if getter is not None and isinstance(getter[1], Function) and name not in ("__wrapped__",):
@@ -436,6 +438,12 @@ class Calls(Expressions):
             return self._member_boundary(owner, name, value, "attribute", owner.segment.start)
         return None
 
+    def _declared_empty(self, info: ClassInfo, name: str, fr: Frame) -> bool:
+        """Whether a class body declares an attribute as None: it is there to be set later, by whoever has the
+        object, in any file."""
+        declared = self.class_value(info, name, fr)
+        return declared is not None and _is_none(declared)
+
     def namespace(self, info: ClassInfo) -> dict[str, V]:
         """Names assigned in a class body."""
         if info.namespace is None:
@@ -471,6 +479,8 @@ class Calls(Expressions):
         if obj.attrs is not None:
             value = obj.attrs.get(name)
             if value is not None and not self.rewritten(info, name):
+                if _is_none(value) and self._declared_empty(info, name, fr):
+                    return V(unknown(f"attribute {info.name}.{name}"))
                 return value
         found = info.find(name)
         if found is not None:
@@ -1022,6 +1032,10 @@ def _spread(value: V) -> dict[str, V] | None:
     if value.each is None:
         return {k: V(maps[0].items[k]) for k in names}
     return {k: make(tuple(m.items[k] for m in maps)) for k in names}
+
+
+def _is_none(value: V) -> bool:
+    return value.one is None and value.each is None
 
 
 _ASSIGNS = re.compile(r"[ \t]*(?::[^=\n]+)?(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)")
