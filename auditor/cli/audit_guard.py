@@ -11,7 +11,7 @@ from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
 from auditor.cli.request import FORMATS
 from auditor.cli.twotrees import compared, kinds_of_change, show
-from auditor.cli.words import PatchsetType
+from auditor.cli.words import PatchsetType, VerdictsType
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         "audit guard 735a256 origin/main --target sm_120,sm_121",
         "audit guard known.json HEAD --repo ../sglang --exceptions deliberate.yaml",
         "audit guard 0.5.18 0.5.20 --target sm_120 --patchset sm120",
+        "audit guard origin/main HEAD --target sm_120,sm_121 --fail-on missed-variant",
     ),
 )
 @click.argument("base", metavar="BASE")
@@ -48,16 +49,34 @@ if TYPE_CHECKING:
     section="what is asked",
     help="A patchset that must still go on the newer tree, and whose result must hold. Repeatable.",
 )
+@click.option(
+    "--fail-on",
+    "verdicts",
+    type=VerdictsType(),
+    metavar="LIST",
+    default="",
+    cls=Option,
+    section="what is asked",
+    help="Trip too where a new or changed gate gives a target one of these verdicts.",
+)
 @tree_options(formats=FORMATS, exceptions=True)
-def guard(base: str, new: str, trip: str, patchsets: tuple[str, ...], request: Request) -> int:
+def guard(
+    base: str,
+    new: str,
+    trip: str,
+    patchsets: tuple[str, ...],
+    verdicts: tuple[str, ...],
+    request: Request,
+) -> int:
     """Did a newer tree change the meaning of something for these targets, or does everything still hold?
 
     Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel, or gets a
     setting forced or a default wrong; with --patchset, where a patch does not go any more or what it promises
-    does not hold. Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
+    does not hold; with --fail-on, where a new gate gives a target such a verdict.
+    Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
     """
     from auditor.history.exceptions import apply, excepted_gates, load_exceptions
-    from auditor.history.guard import tripping
+    from auditor.history.guard import joined, judged, tripping
 
     kinds = kinds_of_change(trip)
     with compared(base, new, request) as found:
@@ -68,6 +87,9 @@ def guard(base: str, new: str, trip: str, patchsets: tuple[str, ...], request: R
             deliberate = excepted_gates(given)
         states = _states(patchsets, found, request)
         changes = tripping(found.diff, kinds, deliberate)
+        if verdicts:
+            new_ones = judged(found.diff, found.new.gates, verdicts, deliberate)
+            changes = joined(found.diff, changes, new_ones)
         told = msgspec.structs.replace(found.diff, changes=changes, patches=states)
         empty = "quiet: nothing that these targets rely on changed"
         show(found._replace(diff=told), request, verbose=2, tripped=told.changes, empty=empty)

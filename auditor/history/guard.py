@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 
+import msgspec
+
+from auditor.gates.model import Gate
 from auditor.history.model import Change, Diff
 
 #: What an operator that does not run gives, besides not being known.
@@ -27,6 +30,35 @@ def tripping(diff: Diff, kinds: Collection[str] = (), deliberate: Collection[str
     # the change that others follow from is what a person has to look at
     causes = {change.follows for change, trip in zip(found, trips, strict=True) if trip and change.follows}
     return tuple(c for c, trip in zip(found, trips, strict=True) if trip or (c.gate and c.gate in causes))
+
+
+def judged(
+    diff: Diff, gates: Iterable[Gate], verdicts: Collection[str], deliberate: Collection[str] = ()
+) -> tuple[Change, ...]:
+    """New and changed gates that give a target one of these verdicts, each with that as its reason.
+
+    ``gates`` are those of the newer tree.
+    """
+    known = {gate.id: gate for gate in gates if gate.id not in deliberate}
+    out = []
+    for change in diff.changes:
+        gate = known.get(change.gate) if change.kind in ("added", "predicate", "outcome") else None
+        if gate is None:
+            continue
+        hit = {t: gate.verdict[t] for t in diff.targets if gate.verdict.get(t) in verdicts}
+        if hit:
+            said = ", ".join(f"{verdict} on {target}" for target, verdict in hit.items())
+            why = f"{change.why}; {said}" if change.why else said
+            out.append(msgspec.structs.replace(change, why=why))
+    return tuple(out)
+
+
+def joined(diff: Diff, changes: Collection[Change], others: Collection[Change]) -> tuple[Change, ...]:
+    """Both, each once, in the order of the comparison; of a gate in both, that of ``others``."""
+    first = {id(change) for change in changes}
+    instead = {(change.kind, change.gate): change for change in others}
+    at = [(instead.get((c.kind, c.gate)), c) for c in diff.changes]
+    return tuple(other or own for other, own in at if other or id(own) in first)
 
 
 def _trips(change: Change) -> bool:

@@ -159,7 +159,7 @@ class _Writer:
             words = ", ".join(f"{kinds[verdict]} {verdict}" for verdict in STOPS if kinds[verdict])
             self.more(
                 f"{counted(len(stops), 'gate')} behind attention and experts can stop a server that gets to "
-                f"them ({words}); what one depends on: audit gate FILE:LINE"
+                f"them ({words}); why, and on what it depends: audit gate {self.at(stops[0].place)}"
             )
         elif self.report.followed:
             self.more(f"no gate behind attention and experts stops on {target}")

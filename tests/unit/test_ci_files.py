@@ -102,7 +102,7 @@ def test_no_input_runs(tmp_path: Path, name: str) -> None:
             given = {"MODE": mode, "BASE": "x", name: text}
             _, words, _ = ran(tmp_path, **given)
             assert any(text in word for word in words) or (mode, name) in {
-                ("audit", "BASE"), ("audit", "PATCHSET"), ("guard", "FAIL_ON"),
+                ("audit", "BASE"), ("audit", "PATCHSET"),
             }  # fmt: skip
             assert not (tmp_path / "hacked").exists()
 

@@ -221,6 +221,31 @@ def test_a_file_that_was_renamed_and_edited_trips_for_what_it_changed(
     assert (change["kind"], change["path"], change["old_path"]) == ("outcome", new, PICKS)
 
 
+def test_a_new_gate_that_forgets_a_sibling_trips_where_that_is_asked(
+    history: History, capsys: Capture, tmp_path: Path
+) -> None:
+    narrow = PICK + "\n\ndef rows():\n    if cap() == (12, 0):\n        return 64\n    return 128\n"
+    history.commit("second", pick=narrow)
+    asked = ("guard", "HEAD~1", "HEAD", "--target", "sm_120,sm_121")
+    assert audit(capsys, *asked)[0] == 0, "nothing was lost"
+    code, out, _ = audit(capsys, *asked, "--fail-on", "missed-variant")
+    assert code == 1 and "missed-variant on sm_121" in out and "pick.py:15" in out
+    code, out, _ = audit(capsys, *asked, "--fail-on", "missed-variant", "--format", "json")
+    (change,) = json.loads(out)["changes"]
+    assert (change["kind"], change["why"]) == ("added", "missed-variant on sm_121")
+    assert audit(capsys, *asked, "--fail-on", "blocked")[0] == 0, "another verdict"
+    assert audit(capsys, *asked[:-1], "sm_120", "--fail-on", "missed-variant")[0] == 0, "another target"
+    given = tmp_path / "deliberate.yaml"
+    given.write_text(
+        f"exceptions: [{{gate: {change['gate']}, verdict: missed-variant, targets: [sm_121], reason: r, "
+        "evidence: e, until: 9.0.0}]\n"
+    )
+    held = audit(capsys, *asked, "--fail-on", "missed-variant", "--exceptions", str(given))
+    assert held[0] == 0, held
+    history.commit("third", pick=narrow.replace("cap() ==", "cap() >="))
+    assert audit(capsys, "guard", "HEAD~2", *asked[2:], "--fail-on", "missed-variant")[0] == 0, "mended"
+
+
 def test_an_empty_range_is_quiet_and_one_that_runs_backwards_is_named(
     history: History, capsys: Capture
 ) -> None:

@@ -9,7 +9,6 @@ case "${MODE:-audit}" in
   audit)
     words=(sglang)
     if [[ "$TREE" =~ $release && -z "${REPO:-}" ]]; then words+=("--release=${TREE#v}"); else words+=("--commit=$TREE"); fi
-    [[ -n "${FAIL_ON:-}" ]] && words+=("--fail-on=$FAIL_ON")
     ;;
   guard)
     if [[ -z "${BASE:-}" ]]; then echo "::error::guard needs the input: base" >&2; exit 2; fi
@@ -19,6 +18,7 @@ case "${MODE:-audit}" in
     ;;
   *) echo "::error::mode is audit or guard" >&2; exit 2 ;;
 esac
+[[ -n "${FAIL_ON:-}" ]] && words+=("--fail-on=$FAIL_ON")
 words+=("--target=$TARGET")
 [[ -n "${REPO:-}" ]] && words+=("--repo=$REPO")
 [[ -n "${EXCEPTIONS:-}" ]] && words+=("--exceptions=$EXCEPTIONS")
