@@ -278,7 +278,10 @@ def kernel_changes(old: Availability, new: Availability, targets: tuple[str, ...
 def _moved_rows(
     gone: list[Row], come: list[Row], any_kind: bool = False
 ) -> dict[tuple[str, str], tuple[str, str]]:
-    """New key -> old key of kernels that stand elsewhere now: the same function, one on each side."""
+    """New key -> old key of kernels that stand elsewhere now: the same function, as often on each side.
+
+    Of several with one name those are the same that share most of the rest of it (a folder kept its name).
+    """
     left: dict[tuple[str, str], list[Row]] = {}
     right: dict[tuple[str, str], list[Row]] = {}
     for rows, by_name in ((gone, left), (come, right)):
@@ -286,11 +289,29 @@ def _moved_rows(
             backend = row.name.partition("[")[2]
             kind = "" if any_kind else row.kind
             by_name.setdefault((kind, f"{short_name(row.name)}[{backend}"), []).append(row)
-    return {
-        (right[name][0].kind, right[name][0].name): (left[name][0].kind, left[name][0].name)
-        for name in sorted(left.keys() & right.keys())
-        if len(left[name]) == len(right[name]) == 1
-    }
+    out = {}
+    for name in sorted(left.keys() & right.keys()):
+        if len(left[name]) == len(right[name]):
+            for a, b in _by_shared_parts(left[name], right[name]):
+                out[b.kind, b.name] = a.kind, a.name
+    return out
+
+
+def _by_shared_parts(old: list[Row], new: list[Row]) -> list[tuple[Row, Row]]:
+    def shared(a: Row, b: Row) -> int:
+        parts = [set(re.split(r"[./:]+", f"{row.name} {row.path}".replace(" ", "/"))) for row in (a, b)]
+        return len(parts[0] & parts[1])
+
+    options = [(-shared(a, b), a.name, b.name, a, b) for a in old for b in new]
+    gone: set[str] = set()
+    taken: set[str] = set()
+    pairs = []
+    for _, a_name, b_name, a, b in sorted(options, key=lambda option: option[:3]):
+        if a_name not in gone and b_name not in taken:
+            gone.add(a_name)
+            taken.add(b_name)
+            pairs.append((a, b))
+    return pairs
 
 
 def _why(now: Row | None, targets: list[str]) -> str:

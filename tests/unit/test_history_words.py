@@ -107,3 +107,13 @@ def test_lines_of_each_commit(tmp_path: Path) -> None:
         (oids[2], "7", ["first"]),
         (oids[1], "7", ["--- a", "+++ b", "second"]),
     ]
+
+
+def test_two_of_one_name_that_both_moved_are_told_apart_by_their_folders() -> None:
+    found = changes(
+        rows("triton::lora.ops.up.f", "triton::temp.ops.up.f"), rows("triton::gemm.up.f", "triton::temp.up.f")
+    )
+    assert [(c.kind, c.old_what, c.what) for c in found] == [
+        ("moved", "triton::lora.ops.up.f", "triton::gemm.up.f"),
+        ("moved", "triton::temp.ops.up.f", "triton::temp.up.f"),
+    ]
