@@ -19,6 +19,8 @@ from auditor.patching.edits.source import (
 )
 from auditor.queries.pattern import shape
 
+#: The longest line that formatters leave whole.
+WIDTH = 88
 _LOOSE = (ast.IfExp, ast.Lambda, ast.NamedExpr, ast.Yield, ast.YieldFrom)
 
 
@@ -133,11 +135,36 @@ def _joined(
             old = f"({old})"
     if isinstance(extra, _LOOSE) or (isinstance(extra, ast.BoolOp) and not isinstance(extra.op, kind)):
         text = f"({text})"
-    new = f"{old} {word} {text}"
     chained = isinstance(parent, ast.BoolOp) and isinstance(parent.op, kind)
-    if not chained and not _free(node, parent):
-        new = f"({new})"
+    brackets = not chained and not _free(node, parent)
+    lines = _own_line(source, node, word, kind), source.data[source.line_start(start) : start].decode()
+    newline, step = source.newline.decode(), lines[1][: len(lines[1]) - len(lines[1].lstrip())]
+    if lines[0] and not brackets:
+        new = f"{old}{newline}{lines[0]}{text}"
+    elif (
+        brackets and "\n" not in old and len(lines[1]) + len(old) + len(text) + 7 > WIDTH and _opens(lines[1])
+    ):
+        deeper = f"{newline}{step}    "
+        new = f"({deeper}{old}{deeper}{word} {text}{newline}{step})"
+    else:
+        new = f"({old} {word} {text})" if brackets else f"{old} {word} {text}"
     return Splice(start, end, new.encode())
+
+
+def _own_line(source: PySource, node: ast.expr, word: str, kind: type[ast.boolop]) -> str:
+    """What the last line of a chain begins with, where its operands have a line each: space and word."""
+    if not isinstance(node, ast.BoolOp) or not isinstance(node.op, kind):
+        return ""
+    start, end = source.span(node.values[-1])
+    head = source.data[source.line_start(start) : start].decode()
+    whole = source.data[slice(*source.span(node))]
+    fits = re.fullmatch(rf"[ \t]+{word} ", head) and end == source.span(node)[1]
+    return head if fits and b"\\" not in whole and b"#" not in whole else ""
+
+
+def _opens(head: str) -> bool:
+    """Whether nothing but a word that joins stands before a place on its line."""
+    return re.fullmatch(r"[ \t]+(?:and |or )?", head) is not None
 
 
 def _own_brackets(source: PySource, node: ast.expr, parent: ast.AST) -> tuple[int, int] | None:
@@ -232,7 +259,8 @@ def _arm_splice(source: PySource, head: ast.If, edit: model.InsertArm, before: b
     newline = source.newline
     word = b"if " if before and first else b"elif "
     body = reindented(edit.then, inner, newline)
-    lines = indent + word + " ".join(dedented(edit.if_).split("\n")).strip().encode() + b":" + newline + body
+    test = broken(edit.if_, (indent + word).decode(), newline.decode()).encode()
+    lines = indent + word + test + b":" + newline + body
     start = source.span(head)[0]
     if not before:
         at = source.line_end(source.span(head.body[-1])[1])
@@ -243,6 +271,24 @@ def _arm_splice(source: PySource, head: ast.If, edit: model.InsertArm, before: b
         return Splice(start, start, lines[len(indent) :] + indent + b"el")
     at = source.line_start(start)
     return Splice(at, at, lines)
+
+
+def broken(text: str, head: str, newline: str) -> str:
+    """A condition below ``head``: on one line, or in brackets with its operands on a line each."""
+    plain = " ".join(dedented(text).split("\n")).strip()
+    flat = " ".join(text.split())
+    node = expression(flat)
+    long = len(head) + len(flat) + 1 > WIDTH and isinstance(node, ast.BoolOp)
+    if not long or not isinstance(node, ast.BoolOp) or not same(node, expression(text)):
+        return plain
+    parts = []
+    for each in node.values:
+        one = ast.get_source_segment(f"(\n{flat}\n)", each) or ""
+        parts.append(f"({one})" if isinstance(each, (ast.BoolOp, *_LOOSE)) else one)
+    word = "and" if isinstance(node.op, ast.And) else "or"
+    indent = head[: len(head) - len(head.lstrip())]
+    deeper = f"{newline}{indent}    "
+    return f"({deeper}{f'{deeper}{word} '.join(parts)}{newline}{indent})"
 
 
 def guard(place: Place, edit: model.Guard) -> list[Splice]:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from auditor.patching.edits import model
 from auditor.patching.edits.anchors import Tree, every, inside, module_itself, resolve
+from auditor.patching.edits.conditions import broken
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.schema import mismatches, read_schema
 from auditor.patching.edits.source import dedented, expression, read_source, statements
@@ -55,7 +56,9 @@ def kernel(edit: model.RegisterKernel, tree: Tree) -> Iterator[model.Strict]:
     for site in edit.dispatch:
         first, inner = (_missing(lines, site, tree) for lines in _divided(site))
         body = _headed(inner, dedented(site.code))
-        code = _headed(first, f"if {condition(site)}:\n" + textwrap.indent(body, "    "))
+        test = broken(condition(site), "    if ", "\n")  # most stand in the body of a function
+        test = test.replace("\n    ", "\n")
+        code = _headed(first, f"if {test}:\n" + textwrap.indent(body, "    "))
         yield model.Insert(in_=site.in_, before=site.at, within=site.within, count=site.count, code=code)
 
 
@@ -123,7 +126,9 @@ def condition(site: model.Dispatch) -> str:
     """What decides at a call site: ``when and not off``; an ``off`` that says ``not X`` is ``and X``."""
     off = expression(site.off)
     if isinstance(off, ast.UnaryOp) and isinstance(off.op, ast.Not):
-        return f"{_joined(site.when)} and {_joined(ast.unparse(off.operand))}"
+        operand = ast.unparse(off.operand)
+        plain = isinstance(off.operand, ast.BoolOp) and isinstance(off.operand.op, ast.And)
+        return f"{_joined(site.when)} and {operand if plain else _joined(operand)}"
     return f"{_joined(site.when)} and not {_joined(site.off)}"
 
 
