@@ -1,6 +1,6 @@
 """Measures the kernels of ``patchsets/sm120`` on the GPU of this machine, beside those that they replace.
 
-    python benchmarks/kernels.py --sglang TREE [--json FILE] [--only decode|indexer] [--quick]
+    python benchmarks/kernels.py --sglang TREE [--json FILE] [--only decode|indexer] [--quick] [--check]
 
 TREE is a checkout of SGLang or a folder with an unpacked wheel, at a version that has the kernels to compare
 with (735a256 to 0.5.18). Needs torch and Triton 3.6. Two files are loaded from TREE and their functions
@@ -287,12 +287,13 @@ class Decode:
 
     LAYERS = {"128 window + 512": 512, "128 window": 0, "128 window + 64": 64, "128 window + 1024": 1024}
 
-    def __init__(self, tree: Path | None) -> None:
+    def __init__(self, tree: Path | None, small: bool) -> None:
         plain, gluon = ours("sm120_sparse_decode"), ours("sm120_sparse_decode_gluon")
         self.plain, self.gluon = plain, gluon
         self.gen = torch.Generator(device="cuda")
         self.gen.manual_seed(0)
-        self.caches = mla_cache(1024, WINDOW_PAGE, self.gen), mla_cache(8192, EXTRA_PAGE, self.gen)
+        pages = (8, 32) if small else (1024, 8192)  # 460 MB
+        self.caches = mla_cache(pages[0], WINDOW_PAGE, self.gen), mla_cache(pages[1], EXTRA_PAGE, self.gen)
         self.paths = {
             "plain": lambda c: plain.flash_mla_with_kvcache(**c)[0],
             "gluon": lambda c: gluon.flash_mla_with_kvcache(**c)[0],
@@ -383,7 +384,7 @@ class Indexer:
 
     HEADS = 64
 
-    def __init__(self, tree: Path | None) -> None:
+    def __init__(self, tree: Path | None, small: bool) -> None:
         self.module = ours("sm120_indexer_logits")
         self.paths = {"plain": self.module.fp8_paged_mqa_logits}
         theirs = theirs_indexer(tree) if tree else None
@@ -391,7 +392,7 @@ class Indexer:
             self.paths["theirs"] = theirs
         self.gen = torch.Generator(device="cuda")
         self.gen.manual_seed(0)
-        pages = 49_152  # 415 MB
+        pages = 512 if small else 49_152  # 415 MB
         raw = torch.empty((pages, 64 * 132), dtype=torch.uint8, device="cuda")
         keys = torch.randn((pages, 64 * 128), device="cuda", generator=self.gen)
         raw[:, : 64 * 128] = keys.to(torch.float8_e4m3fn).view(torch.uint8)
@@ -499,10 +500,11 @@ def main() -> int:
     parser.add_argument("--json", type=Path, help="where to write everything as JSON")
     parser.add_argument("--only", choices=("decode", "indexer"))
     parser.add_argument("--quick", action="store_true", help="fewer sizes")
+    parser.add_argument("--check", action="store_true", help="accuracy and graphs alone, on small caches")
     options = parser.parse_args()
     if not torch.cuda.is_available():
         parser.error("no GPU")
-    speed_of_memory = bandwidth()
+    speed_of_memory = 0.0 if options.check else bandwidth()
     device = torch.cuda.get_device_properties(0)
     result = {
         "device": device.name,
@@ -519,7 +521,7 @@ def main() -> int:
     gate = Gate()
     for name, kind in (("decode", Decode), ("indexer", Indexer)):
         if options.only in (None, name):
-            measured = kind(options.sglang)
+            measured = kind(options.sglang, options.check)
             accuracy = measured.accuracy()
             for row in accuracy:
                 print(
@@ -529,7 +531,7 @@ def main() -> int:
                     ),
                     flush=True,
                 )
-            speed = measured.speed(speed_of_memory, options.quick)
+            speed = [] if options.check else measured.speed(speed_of_memory, options.quick)
             result[name] = {"accuracy": accuracy, "speed": speed}
             if name == "decode":
                 rows = gate.check("plain split", measured.plain.sparse_decode_split)

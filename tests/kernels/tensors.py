@@ -61,6 +61,9 @@ class Tensor:
     def size(self) -> tuple[int, ...]:
         return self.array.shape
 
+    def dim(self) -> int:
+        return self.array.ndim
+
     def element_size(self) -> int:
         return self.array.itemsize
 

@@ -45,6 +45,9 @@ def run(*arguments: str) -> dict[str, float]:
 @pytest.mark.parametrize("name", names())
 def test_against_float64(name: str) -> None:
     found = run(name)
+    if name == "refusals":
+        assert found == {"taken": 0, "calls": 9}
+        return
     if name.startswith("indexer"):
         assert found["error"] <= 1e-6
         return

@@ -24,7 +24,7 @@ PAGE = 64
 HEAD_DIM = 128
 PAGE_BYTES = PAGE * (HEAD_DIM + 4)
 
-# BLOCK_T entries a program; HEADS is how many heads the model has, padded to a power of two.
+# BLOCK_T entries a program: more for much work.
 LOGITS_CONFIGS = (
     {"BLOCK_T": 64, "num_warps": 8, "num_stages": 1},
     {"BLOCK_T": 128, "num_warps": 8, "num_stages": 1},
@@ -84,6 +84,11 @@ def _dense(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.stride(-1) == 1 or tensor.shape[-1] == 1 else tensor.contiguous()
 
 
+def _dense(rows: torch.Tensor) -> torch.Tensor:
+    """With the last dimension dense; it nearly always is."""
+    return rows if rows.stride(rows.dim() - 1) == 1 else rows.contiguous()
+
+
 def sm120_indexer_logits(
     q_fp8: torch.Tensor,
     kvcache_fp8: torch.Tensor,
@@ -109,6 +114,9 @@ def sm120_indexer_logits(
         raise ValueError(
             f"sm120 indexer logits: a table of {page_table.shape[1]} pages for {max_seq_len} entries"
         )
+    if kvcache_fp8.stride(0) != PAGE_BYTES:
+        raise ValueError(f"sm120 indexer logits: pages of {kvcache_fp8.stride(0)} bytes, not {PAGE_BYTES}")
+    q_fp8, weight, page_table = _dense(q_fp8), _dense(weight), _dense(page_table)
     logits = torch.empty((queries, max_seq_len), dtype=torch.float32, device=q_fp8.device)
     if queries == 0 or max_seq_len == 0:
         return logits
