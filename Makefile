@@ -95,6 +95,7 @@ kernels: $(VENV)/.dev
 docs: $(VENV)/.dev
 	$(PIP) install --prefer-binary -e '.[docs]'
 	$(BIN)/python scripts/pages.py
+	$(BIN)/python scripts/pictures.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
 
 # The committed audits in reports/, from the wheels (and the commit, where SGLANG_CLONE names a clone).

@@ -8,6 +8,7 @@ import re
 import shlex
 from pathlib import Path
 from types import ModuleType
+from xml.etree import ElementTree
 
 import click
 import pytest
@@ -102,11 +103,15 @@ def test_every_page_is_in_the_site() -> None:
 # -- commands ------------------------------------------------------------------------------------------
 
 
+#: A command at a prompt, unless what follows it shows that it is refused.
+_TYPED = r"^(?:    |```\n)?\$ ((?:audit|patches) .*)$(?!\nerror\[)"
+
+
 def commands(path: Path) -> list[str]:
     """Every whole command of ours in a page: in indented or fenced code after ``$``, and in the README's
     tables and code whole words. Lines with ``…`` are shortened ones: what is left of them has to parse."""
     text = re.sub(r"\\\n\s*", "", path.read_text("utf-8"))
-    found = [match[1] for match in re.finditer(r"^(?:    |```\n)?\$ ((?:audit|patches) .*)$", text, re.M)]
+    found = [match[1] for match in re.finditer(_TYPED, text, re.M)]
     if path.name == "README.md":
         found += re.findall(r"^    ((?:audit|patches) .*)$", text, re.M)
         found += re.findall(r"`((?:audit|patches) [^`]*)`", text)
@@ -190,6 +195,14 @@ def test_hints_name_options_that_there_are() -> None:
 def test_every_verdict_is_explained_in_order() -> None:
     text = (ROOT / "docs" / "words.md").read_text("utf-8").partition("## Verdicts")[2]
     assert tuple(re.findall(r"^\| `([a-z-]+)` \|", text, re.M)) == VERDICTS
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "docs" / "pictures").glob("*.svg")), ids=name_of)
+def test_a_picture_is_small_and_fetches_nothing(path: Path) -> None:
+    text = path.read_text("utf-8")
+    assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+    assert len(text) < 64_000
+    assert not re.search(r"url\((?!#)|href|<script|@import|@font-face", text)
 
 
 def test_the_tests_that_security_names_are_there() -> None:
