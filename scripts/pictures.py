@@ -22,10 +22,10 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "docs" / "pictures"
 WIDTH = 100
 #: Lines that are drawn of each page; the rest is left out with a mark.
-LINES = 42
+LINES = 44
 PICTURES = {
     "audit-help": "audit --help",
-    "audit-targets": "audit targets",
+    "audit-targets": "audit targets sm_90,sm_100,sm_120,sm_121",
     "patches-show": "patches show sm120",
 }
 

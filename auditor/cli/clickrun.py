@@ -72,12 +72,16 @@ def _near_options(error: click.NoSuchOption, path: str) -> list[str]:
     if near:
         return [f"{path} {own[near[0]]}"]
     ctx = error.ctx
-    top = ctx.find_root() if ctx is not None else None
-    if ctx is None or top is None or not isinstance(top.command, click.Group) or len(word) < 2:
+    if ctx is None or len(word) < 2:
         return []
-    having = _verbs_with(top, f"--{word}", ctx.command.name) if error.option_name.startswith("--") else []
-    if having:
-        return [f"{verb} --{word}" for verb in having[:2]]
+    above = ctx if isinstance(ctx.command, click.Group) else ctx.parent
+    while above is not None and error.option_name.startswith("--"):
+        if any(f"--{word}" in param.opts for param in above.command.params):
+            return [f"{above.command_path} --{word}"]
+        having = _verbs_with(above, f"--{word}", ctx.command.name)
+        if having:
+            return [f"{verb} --{word}" for verb in having[:2]]
+        above = above.parent
     if any("--assume" in param.opts for param in ctx.command.params):
         return [f"{path} --assume arg.{word.replace('-', '_')}=VALUE        # an argument of the server"]
     return []

@@ -69,6 +69,8 @@ def unknown_verb(ctx: click.Context, word: str, known: list[str], kind: str = "v
 
     near = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
     hints = [*(f"{ctx.command_path} {name}" for name in near), f"{ctx.command_path} --help"]
+    if word in ("help", "version"):
+        hints = [f"{ctx.command_path} --{word}"]
     return UserError("U002", f"no such {kind}: {word!r}", hints=hints)
 
 

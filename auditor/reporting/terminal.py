@@ -126,6 +126,10 @@ def _header(report: Report, page: Page, tree: SourceTree | None) -> None:
     else:
         page.paragraph(f"{left} · {right}")
     page.paragraph(count_line(report))
+    for finding in report.findings:
+        if not finding.query and not finding.gate and set(finding.verdict.values()) == {"undecided"}:
+            # about the whole tree: whoever stops reading after the worst has to know what was not looked at
+            page.paragraph(finding.message, style="yellow")
 
 
 class _Writer:

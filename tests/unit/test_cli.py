@@ -177,6 +177,9 @@ def test_unknown_option_suggests_the_near_one(capsys: pytest.CaptureFixture[str]
         ("--release 0.5.20", ["audit sglang --release", "audit gate --release", "audit --help"]),
         ("path --release 0.5.20", ["audit path --model CLASS", "audit path --help"]),
         ("targets --hepl", ["audit targets --help"]),
+        ("version", ["audit --version"]),
+        ("sglang --version", ["audit --version", "audit sglang --help"]),
+        ("query help", ["audit query --help"]),
     ],
 )
 def test_what_was_meant_by_an_option(
@@ -186,6 +189,12 @@ def test_what_was_meant_by_an_option(
     told = [line[6:] for line in capsys.readouterr().err.splitlines() if line.startswith("help: ")]
     assert told[: len(hints)] == hints
     assert len(set(told)) == len(told)
+
+
+def test_what_was_meant_is_the_same_through_the_umbrella(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["audit", "sglang", "--model", "X"]
+    assert run(groups.umbrella, "sglang-auditor", words) == 2
+    assert "help: sglang-auditor audit path --model\n" in capsys.readouterr().err
 
 
 def test_unknown_target_suggests_the_near_one(capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parent))
 from sample_report import gate, sample  # noqa: E402
 
-from auditor.gates.model import Report  # noqa: E402
+from auditor.gates.model import Finding, Report  # noqa: E402
 from auditor.reporting import terminal  # noqa: E402
 from auditor.reporting.items import MEANING, differing, items  # noqa: E402
 from auditor.reporting.text import clean, short_paths, wrap  # noqa: E402
@@ -111,6 +111,15 @@ def test_long_groups_are_cut() -> None:
     assert "f39" in _page(report, verbose=1)
     # One line more than the limit is shown instead of a line that says so.
     assert "more (-v" not in _page(msgspec.structs.replace(report, gates=gates[:13]))
+
+
+def test_what_was_not_looked_at_stands_in_the_head() -> None:
+    report = sample()
+    message = "calls of compiled kernels are not judged: nothing is known of toy==9"
+    told = Finding("", "", "METADATA", 3, "", dict.fromkeys(report.targets, "undecided"), "note", message)
+    page = _page(msgspec.structs.replace(report, findings=(*report.findings, told)))
+    assert page.index(message[:40]) < page.index("blocked ")
+    assert message[:40] not in _page(report)
 
 
 def test_nothing_to_say() -> None:
