@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -197,10 +197,25 @@ def kernels_of(tree: SourceTree, request: Request, notes: list[str]) -> Availabi
     label = tree.info().label
     try:
         with Progress(request.quiet).waiting(f"reading the kernels of {label}"):
-            return availability(tree, options)
+            if not request.use_cache:
+                return availability(tree, options)
+            return _remembered(tree, request, lambda: availability(tree, options))
     except UserError as error:
         notes.append(f"kernels are not compared: {label}: {error.fact}")
         return None
+
+
+def _remembered(tree: SourceTree, request: Request, make: Callable[[], Availability]) -> Availability:
+    """The map of this very tree for these questions by this very tool, from the cache where it is there."""
+    import hashlib
+
+    from auditor.gates.cache import tool_digest
+    from auditor.native.model import Availability
+    from auditor.trees.cache import remembered
+
+    asked = request.targets, sorted(request.assumptions.items()), request.project
+    key = hashlib.sha256(f"{tool_digest()} {tree.info()!r} {asked!r}".encode()).hexdigest()
+    return remembered("kernel-maps", key, Availability, make)
 
 
 def _flags(a: _Side, b: _Side, request: Request) -> Any:
