@@ -75,6 +75,7 @@ def test_wheel_metadata(wheel: zipfile.ZipFile) -> None:
         "cluster",
         "plot",
         "dev",
+        "docs",
     }
     core = [line for line in data.get_all("Requires-Dist") or [] if "extra ==" not in line]
     assert sorted(re.split(r"[<>=!~ ;]", line)[0].lower() for line in core) == [
