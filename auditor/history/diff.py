@@ -10,8 +10,9 @@ from typing import Any
 
 from auditor import __version__
 from auditor.errors import UserError
-from auditor.gates.model import Finding, Gate, Report
+from auditor.gates.model import Gate, Report
 from auditor.history.causes import with_causes
+from auditor.history.findings import finding_changes
 from auditor.history.flags import Flag
 from auditor.history.join import join
 from auditor.history.model import KINDS, Change, Diff
@@ -19,10 +20,7 @@ from auditor.history.words import short_name
 from auditor.native.model import Availability, Cell, Row
 
 SCHEMA_VERSION = "1.1"
-#: Verdicts of queries whose coming and going is a kind of change of its own.
-_OF_VERDICT = {"env-forced": "forced", "wrong-default": "default"}
 _ORDER = list(KINDS)
-_PLACE = re.compile(r":\d+\b")
 
 
 def compare(
@@ -175,54 +173,6 @@ def _elsewhere(a: Gate, b: Gate, targets: tuple[str, ...]) -> bool:
         for target in targets
         if outcome(a, target) != outcome(b, target)
     )
-
-
-# -- findings of queries ---------------------------------------------------------------------------
-
-
-def finding_changes(old: Report, new: Report) -> list[Change]:
-    """Forced settings and wrong defaults that came or went. Other verdicts show at their gates."""
-    before, after = _told(old), _told(new)
-    out = []
-    for key in sorted({*before, *after}):
-        was, now = before.get(key), after.get(key)
-        here = now or was
-        assert here is not None
-        old_words = {t: v for t, v in was.verdict.items() if t in old.targets} if was else {}
-        new_words = {t: v for t, v in now.verdict.items() if t in new.targets} if now else {}
-        names = [t for t in new.targets if old_words.get(t, "same") != new_words.get(t, "same")]
-        if not names:
-            continue
-        kind = next(_OF_VERDICT[v] for v in (*old_words.values(), *new_words.values()) if v in _OF_VERDICT)
-        out.append(
-            Change(
-                kind=kind,
-                what=here.message,
-                path=here.path,
-                line=here.line,
-                symbol=here.symbol,
-                gate=here.gate,
-                before={t: old_words.get(t, "same") for t in names},
-                after={t: new_words.get(t, "same") for t in names},
-                why=here.query,
-                area=here.area,
-            )
-        )
-    return out
-
-
-def _told(report: Report) -> dict[tuple[str, str, str, int], Finding]:
-    """Findings of the two verdicts by what they say, not where: query, last part of the symbol, message."""
-    out: dict[tuple[str, str, str, int], Finding] = {}
-    seen: Counter[tuple[str, str, str]] = Counter()
-    for finding in sorted(report.findings, key=lambda f: (f.path, f.line, f.query, f.message)):
-        if not set(finding.verdict.values()) & set(_OF_VERDICT):
-            continue
-        # a message may name places; that they moved is no change
-        name = finding.query, finding.symbol.rpartition(".")[2], _PLACE.sub(":", finding.message)
-        out[name[0], name[1], name[2], seen[name]] = finding
-        seen[name] += 1
-    return out
 
 
 # -- kernels ---------------------------------------------------------------------------------------

@@ -104,7 +104,8 @@ def _values(gate: Gate) -> object:
 
 
 @lru_cache(maxsize=65_536)
-def _plain(predicate: str) -> str:
+def plain(predicate: str) -> str:
+    """A condition without what a move changes: first receivers, and brackets of calls without arguments."""
     return _RECEIVER.sub("", predicate).replace("()", "")
 
 
@@ -116,7 +117,7 @@ def _names(predicate: str) -> int:
 
 def alike(a: Gate, b: Gate) -> float:
     """How alike two conditions are, from 0 to 1: one that is a part of the other always is."""
-    one, other = _plain(a.predicate), _plain(b.predicate)
+    one, other = plain(a.predicate), plain(b.predicate)
     score = SequenceMatcher(None, one, other, autojunk=False).ratio()
     small, large = sorted((one, other), key=len)
     if re.search(rf"(?<!\w){re.escape(small)}(?!\w)", large):

@@ -11,9 +11,10 @@ import pytest
 
 from auditor.errors import UserError
 from auditor.gates.audit import AuditOptions, audit
-from auditor.gates.model import Report
+from auditor.gates.model import Finding, Report
 from auditor.history.causes import folded
 from auditor.history.diff import compare, flag_changes, kernel_changes
+from auditor.history.findings import finding_changes
 from auditor.history.flags import Flag
 from auditor.history.guard import tripping
 from auditor.history.model import Change, Diff
@@ -219,3 +220,31 @@ def test_a_kernel_that_is_compiled_at_run_time_now_was_not_lost() -> None:
         {"sm_120": "runs"},
         {"sm_120": "not-built"},
     )
+
+
+def finding(message: str, symbol: str = "Args._handle", path: str = "a.py", **more: str) -> Finding:
+    verdict = {"sm_120": more.get("verdict", "env-forced")}
+    return Finding("arguments/env-forced", "", path, 5, symbol, verdict, "warning", message)
+
+
+def told(old: Finding, new: Finding) -> list[str]:
+    same = report("sm_120", a=GATE)
+    before, after = (msgspec.structs.replace(same, findings=(each,)) for each in (old, new))
+    return [change.kind for change in finding_changes(before, after)]
+
+
+def test_a_finding_is_known_again_whatever_places_it_names_and_wherever_it_stands() -> None:
+    old = finding("envs.A becomes False in Args._handle, whatever the user set; read at x.py:3, y.py:9")
+    moved = finding("envs.A becomes False in handle, whatever the user set; read at z.py:1", "handle", "h.py")
+    assert told(old, moved) == []
+    assert told(old, finding("envs.B becomes True in Args._handle, whatever; read at x.py:3", "other")) == [
+        "forced",
+        "forced",
+    ]
+
+
+def test_a_finding_whose_condition_is_spelled_otherwise_is_the_same() -> None:
+    old = finding("Model: backend becomes fa3 on 12.x if is_cuda() and sm() >= 80", "_overrides")
+    new = finding("Model: backend becomes fa3 on 12.x if info().is_cuda and info().sm >= 80", "_overrides")
+    assert told(old, new) == []
+    assert told(old, msgspec.structs.replace(new, verdict={"sm_120": "same"})) == ["forced"]
