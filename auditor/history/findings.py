@@ -67,7 +67,7 @@ def _pairs(old: list[Finding], new: list[Finding]) -> list[Pair]:
     scored = []
     for i, a in enumerate(old):
         for j, b in enumerate(new):
-            if (a.query, _leaf(a)) == (b.query, _leaf(b)):
+            if (a.query, _leaf(a), _subject(a)) == (b.query, _leaf(b), _subject(b)):
                 score = SequenceMatcher(None, _said(a), _said(b), autojunk=False).ratio()
                 if score >= _ALIKE:
                     scored.append((-score, i, j))
@@ -111,6 +111,11 @@ def _by_words(finding: Finding) -> object:
 
 def _leaf(finding: Finding) -> str:
     return finding.symbol.rpartition(".")[2].lstrip("_")
+
+
+def _subject(finding: Finding) -> str:
+    """What a message begins with: the setting or the model class that it is about."""
+    return _said(finding).partition(" ")[0].rstrip(":,")
 
 
 def _said(finding: Finding) -> str:

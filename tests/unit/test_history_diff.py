@@ -248,3 +248,9 @@ def test_a_finding_whose_condition_is_spelled_otherwise_is_the_same() -> None:
     new = finding("Model: backend becomes fa3 on 12.x if info().is_cuda and info().sm >= 80", "_overrides")
     assert told(old, new) == []
     assert told(old, msgspec.structs.replace(new, verdict={"sm_120": "same"})) == ["forced"]
+
+
+def test_another_setting_that_is_forced_in_the_same_function_is_another_finding() -> None:
+    old = finding("envs.FAST becomes False in Args._handle, whatever the user set; read at x.py:3")
+    new = finding("envs.WIDE becomes False in Args._handle, whatever the user set; read at x.py:3")
+    assert told(old, new) == ["forced", "forced"]
