@@ -117,6 +117,12 @@ class Bench:
     def of_commit(self, commit: str, cache: str | None = None, **environment: str) -> Command:
         return self.audit("--commit", commit, "--repo", self.repo, cache=cache, **environment)
 
+    def of_sweep(self, *words: str) -> Command:
+        """A quick sweep to standard output, without a cache."""
+        given = ("sweep", *words, "--target", "sm_120,sm_121", "--repo", str(self.repo))
+        unused = {"SGLANG_AUDITOR_CACHE_DIR": str(self.work / "unused")}
+        return Command("audit", (PYTHON, "-c", _ENTRY, *given), unused)
+
     def checkout(self) -> Path | None:
         """A folder with the files of the commit, for ast-grep, which reads no commits."""
         if self.options.tree:
@@ -182,6 +188,8 @@ class Bench:
             + ("--commit", self.commit, "--repo", self.repo),
             {"SGLANG_AUDITOR_CACHE_DIR": str(self.work / "unused")},
         )
+        if self.git("cat-file", "-e", f"{self.commit}~500^{{commit}}") is not None:
+            commands["sweep of 500 commits, cold"] = self.of_sweep(f"{self.commit}~500..{self.commit}")
         commands["audit, the same commit again"] = self.of_commit(self.commit, "warm")
         later = self.later(5)
         run(self.of_commit(self.commit, "warm"))
@@ -218,6 +226,18 @@ class Bench:
         yield ""
         started = _ratio(taken["audit --help"], taken["python -c pass"], "cpu")
         yield f"`audit --help` to `python -c pass`: {started}"
+
+    # -- sweep of everything
+
+    def sweep(self) -> Iterator[str]:
+        yield "## The whole first-parent history, a quick sweep"
+        if self.repo is None:
+            yield "left out: no clone"
+            return
+        out = self.work / "sweep.jsonl"
+        done = run(self.of_sweep("--all", "--commit", self.commit), out)
+        commits = out.read_bytes().count(b"\n") - 1
+        yield f"{commits:,} commits: {done.cpu:.1f} CPU s, {done.wall:.1f} s, {done.memory:.0f} MiB"
 
     # -- history
 
@@ -408,7 +428,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--project", default="sglang")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--history", type=int, default=8, help="later commits that are audited both ways")
-    parts = ("speed", "history", "correctness", "patches", "repeatability")
+    parts = ("speed", "sweep", "history", "correctness", "patches", "repeatability")
     parser.add_argument("--only", choices=parts, action="append", help="only this part; may be repeated")
     options = parser.parse_args(argv)
     with contextlib.ExitStack() as stack:

@@ -108,7 +108,8 @@ def on_cluster(tasks: Sequence[Task], address: str) -> Iterator[bytes]:
         raise UserError("U014", "--scheduler needs Dask, which is not installed", hints=hints) from None
     import logging
 
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # one clear error, not its traces
+    for name in [n for n in logging.root.manager.loggerDict if n.partition(".")[0] == "distributed"]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)  # one clear error, not its traces
     try:
         client = Client(address, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, ValueError, TimeoutError) as error:

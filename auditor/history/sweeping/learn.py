@@ -177,8 +177,8 @@ class Learner:
             if key not in self.vendor:
                 self.vendor[key] = found[0]
                 new.add(key)
-            elif not same(self.vendor[key], found[0]):
-                self._disputed.add(key)
+            elif bool(self.vendor[key]) is not bool(found[0]):
+                self._disputed.add(key)  # "13.0" and True say the same
         return new
 
 

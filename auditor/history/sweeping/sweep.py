@@ -11,6 +11,7 @@ import msgspec
 from auditor import __version__
 from auditor.arch import load_targets
 from auditor.errors import UserError
+from auditor.gates.audit import no_collector
 from auditor.history.sweeping.learn import Learner, Vocabulary
 from auditor.history.sweeping.model import BLIND, SCHEMA, CommitLine, Head, Setup, with_moves
 from auditor.history.sweeping.quick import Quick, module_of, world_of
@@ -98,7 +99,8 @@ def vocabulary_between(
             for path, blob in listed.items()
             if path.startswith(prefix) and path.endswith(".py")
         }
-        learner.learn(blobs, lambda ids: _read(repo, ids))
+        with no_collector():
+            learner.learn(blobs, lambda ids: _read(repo, ids))
     return learner.vocabulary(), learner.silent()
 
 
@@ -115,9 +117,11 @@ def quick_lines(
     state = Quick(task.setup, load_profile(task.setup.project), lambda ids: _read(repo, list(ids)))
     state.known_silent = silent
     if steps and steps[0].parent and task.line.first:
-        state.load(parse_tree_listing(_listing(repo, steps[0].parent)))
+        with no_collector():
+            state.load(parse_tree_listing(_listing(repo, steps[0].parent)))
     for step in steps:
-        changes = with_moves(state.step(step.changes))
+        with no_collector():
+            changes = with_moves(state.step(step.changes))
         counts = state.counts()
         yield CommitLine(
             commit=step.entry.oid,

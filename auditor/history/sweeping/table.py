@@ -155,6 +155,11 @@ class Table:
         for at in range(self.values.world.count):
             first = vectors[0][at] if vectors else None
             agree = bool(vectors) and all(same(v[at], first) for v in vectors)
+            if not agree and vectors and all(isinstance(v[at], Function) for v in vectors):
+                # Written twice: one function, if all give the same answer to a plain call.
+                answers = [Evaluation(self.values.world, at).call(v[at], [], {}) for v in vectors]
+                plain = not isinstance(answers[0], (Open, Function))
+                agree = plain and all(same(answer, answers[0]) for answer in answers)
             out.append(first if agree else Open(f"{word} of several"))
         return self.values.keep(tuple(out))
 
