@@ -36,28 +36,36 @@ def patch_states(
         patchset = load(name)
         chosen_upstreams(patchset, (request.project,))
         with Progress(request.quiet).waiting(f"carrying {patchset.name} to {new.info().label}"):
-            plan = _planned(patchset, new, request.project)
-            before = _before(patchset, old, request.project)
+            plan = _planned(patchset, new, request)
+            before = _before(patchset, old, request)
             out += [_state(plan, entry, before.get(entry.name, "")) for entry in plan.entries]
         with Progress(request.quiet).waiting(f"checking {new.info().label} with {patchset.name}"):
             out += _checks(plan, audit=profile.audited and not plan.failed)
     return tuple(out)
 
 
-def _planned(patchset: Patchset, tree: SourceTree, project: str) -> Plan:
+def _planned(patchset: Patchset, tree: SourceTree, request: Request) -> Plan:
     from auditor.cli.patches_target import profile_of
     from auditor.cli.patches_upstreams import elsewhere, ground
     from auditor.patching.plan import plan_all
 
+    project = request.project
     only = [p.name for p in patchset.patches if patchset.project_of(p) == project]
-    grounds = [ground(tree, profile_of(project), None)]
+    grounds = [ground(tree, profile_of(project), _clone(request))]
     return plan_all(patchset, grounds, only=only, stop=False, there=elsewhere(patchset, [project])).plans[0]
 
 
-def _before(patchset: Patchset, old: SourceTree | None, project: str) -> dict[str, str]:
+def _clone(request: Request) -> str | None:
+    """The clone that ``--repo`` or ``--path`` names, for patches that are references and older contents."""
+    from auditor.trees.git import GitRepo
+
+    return request.path if request.path is not None and GitRepo.find(request.path) is not None else None
+
+
+def _before(patchset: Patchset, old: SourceTree | None, request: Request) -> dict[str, str]:
     if old is None:
         return {}
-    return {entry.name: entry.outcome.status for entry in _planned(patchset, old, project).entries}
+    return {entry.name: entry.outcome.status for entry in _planned(patchset, old, request).entries}
 
 
 def _state(plan: Plan, entry: Planned, before: str) -> PatchState:
@@ -75,7 +83,7 @@ def _state(plan: Plan, entry: Planned, before: str) -> PatchState:
         name=entry.name,
         status=outcome.status,
         before=before,
-        note=remark(entry),
+        note=remark(entry).replace("--clone PATH", "--repo PATH"),  # what the option is called here
         detail=tuple(hunk_lines(outcome, only=(outcome.status,))) if loud else (),
         path=path,
         line=line,
