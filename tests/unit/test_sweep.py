@@ -275,6 +275,65 @@ def test_all_begins_with_the_first_commit(made: Made, tmp_path: Path) -> None:
     assert lines[0]["first"] == "" and lines[1]["gates"] == 2
 
 
+CIRCLES = """\
+import torch
+
+_kept = None
+
+
+class Arch:
+    major: int
+    minor: int
+
+
+def _first():
+    global _kept
+    major, minor = torch.cuda.get_device_capability()
+    _kept = Arch(major, minor)
+
+
+def arch_now():
+    _first()
+    return _kept
+
+
+def other(value):
+    global _kept
+    old = arch_now()
+    _kept = old
+
+
+def is_large():
+    return arch_now().major >= 10
+
+
+def loop(n):
+    return loop(n - 1) or is_large()
+
+
+def first_of(n):
+    return second_of(n) and is_large()
+
+
+def second_of(n):
+    return first_of(n) or is_large()
+"""
+
+
+def test_names_that_stand_on_themselves(made: Made, tmp_path: Path) -> None:
+    """A value that is kept and put back is what it was made as; functions in a circle end, and are open."""
+    first = made.commit("start", helpers=HELPERS)
+    made.commit(
+        "circles", arch=CIRCLES, user="from sglang.arch import is_large\nx = 1 if is_large() else 2\n"
+    )
+    made.commit("uses", user="from sglang.arch import first_of\nif first_of(3):\n    y = 1\n")
+    _, lines = swept(made, f"{first}..main", "--against", "sm_90", output=tmp_path / "s.jsonl")
+    chosen = next(c for c in lines[0].changes if c.gate.path.endswith("user.py"))
+    assert (chosen.gate.kind, chosen.after) == ("ifexp", {"sm_120": "true", "sm_90": "false"})
+    asked = [c.after for c in lines[1].changes if c.gate.kind == "if"]
+    assert asked == [{"sm_120": "true", "sm_90": "false"}]
+
+
 def test_merges_count_as_what_they_brought(made: Made) -> None:
     first = made.commit("start", helpers=HELPERS)
     made.git("checkout", "-q", "-b", "side")

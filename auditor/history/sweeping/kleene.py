@@ -28,6 +28,8 @@ from auditor.program.externals import (
 Vector = tuple[Any, ...]
 #: Steps after which a term is given up (recursion, long tables).
 _FUEL = 4000
+#: Calls within calls that are followed.
+_DEEPEST = 8
 _PASSES = frozenset(name.rpartition(".")[2] for name in TRANSPARENT)
 _COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "==": operator.eq,
@@ -174,6 +176,7 @@ class Evaluation:
         self.world = world
         self.at = at
         self.fuel = _FUEL
+        self.depth = 0
 
     def of(self, term: Term, bound: Mapping[tuple[str, str], Vector], params: Mapping[str, Any]) -> Any:
         self.fuel -= 1
@@ -375,6 +378,15 @@ class Evaluation:
 
     def call(self, function: Function, args: list[Any], named: dict[str, Any]) -> Any:
         """What a function returns."""
+        if self.depth >= _DEEPEST:
+            return Open("…")
+        self.depth += 1
+        try:
+            return self._call_in(function, args, named)
+        finally:
+            self.depth -= 1
+
+    def _call_in(self, function: Function, args: list[Any], named: dict[str, Any]) -> Any:
         plain = not args and not named and not function.fixed
         if plain and self.at in function.answer:
             return function.answer[self.at]

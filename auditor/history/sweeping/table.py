@@ -38,7 +38,10 @@ class Values:
                 found = (Function(term, bound),) * self.world.count
             else:
                 targets = range(self.world.count)
-                found = tuple(Evaluation(self.world, at).of(term, bound, {}) for at in targets)
+                try:
+                    found = tuple(Evaluation(self.world, at).of(term, bound, {}) for at in targets)
+                except RecursionError:  # of a generated expression
+                    found = (Open("…"),) * self.world.count
             found = self._known[key] = self.keep(found)
         return found
 
@@ -55,6 +58,8 @@ class Table:
         self._uses: dict[int, tuple[_Use, ...]] = {}
         self._stack: list[tuple[str, str, str]] = []
         self._outermost = _NONE  # place in the stack of the outermost name that was met again
+        #: What was worked out within a circle, with the place of its outermost name: kept until that is done.
+        self._inner: dict[tuple[str, str, str], tuple[Vector | None, int]] = {}
         self._circle = values.keep((Circle(),) * values.world.count)
 
     def put(self, module: str, sites: tuple[Site, ...]) -> bool:
@@ -123,6 +128,12 @@ class Table:
         if key in self._stack:
             self._outermost = min(self._outermost, self._stack.index(key))
             return self._circle
+        if key in self._inner:
+            found, level = self._inner[key]
+            self._outermost = min(self._outermost, level)
+            return found
+        inside = self._outermost
+        self._outermost = _NONE
         self._stack.append(key)
         try:
             found = self._resolve(how, word, module, places)
@@ -131,8 +142,13 @@ class Table:
             self._stack.pop()
         # What is worked out within a circle depends on where it was entered: its outermost name is kept.
         if self._outermost >= depth:
-            self._outermost = _NONE
+            self._outermost = inside
             self._cache[key] = found
+            if self._inner:
+                self._inner = {k: v for k, v in self._inner.items() if v[1] < depth}
+        else:
+            self._inner[key] = found, self._outermost
+            self._outermost = min(self._outermost, inside)
         return found
 
     def _resolve(
@@ -169,6 +185,11 @@ class Table:
         known = self._cache.get(key)
         if known is not None:
             return known
+        if key in self._inner:
+            kept, level = self._inner[key]
+            self._outermost = min(self._outermost, level)
+            assert kept is not None
+            return kept
         inside = self._outermost
         self._outermost = _NONE
         sites = self._sites[word][place]
@@ -181,6 +202,8 @@ class Table:
         found = self._agreed(word, parts + weak)
         if self._outermost == _NONE:
             self._cache[key] = found
+        elif self._stack:
+            self._inner[key] = found, self._outermost
         self._outermost = min(self._outermost, inside)
         return found
 
