@@ -64,6 +64,10 @@ class ExactProgram(Program):
         self._exact: list[_Left | None] = []
         self._own: dict[int, tuple[Seq, Frame]] = {}
 
+    def set_later(self, info: ClassInfo) -> bool:
+        """No: records that declare a kernel are made where they stand, and read as they were made."""
+        return False
+
     # -- by name -----------------------------------------------------------------------------------------
 
     def find(self, qualified: str) -> tuple[Any, V | None]:

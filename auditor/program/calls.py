@@ -350,7 +350,7 @@ class Calls(Expressions):
             return self._open_members(info, name, this, V(Bound(member, this)))
         assigned = self.class_value(info, name, fr)
         if assigned is not None:
-            if _is_none(assigned) and isinstance(this.one, Instance):
+            if _is_none(assigned) and isinstance(this.one, Instance) and self.set_later(info):
                 return V(unknown(f"attribute {info.name}.{name}"))
             return self._open_members(info, name, this, assigned)
         getter = info.find("__getattr__")
@@ -438,9 +438,15 @@ class Calls(Expressions):
             return self._member_boundary(owner, name, value, "attribute", owner.segment.start)
         return None
 
+    def set_later(self, info: ClassInfo) -> bool:
+        """Whether code that is not followed may set attributes of a class's objects."""
+        return not info.is_frozen()
+
     def _declared_empty(self, info: ClassInfo, name: str, fr: Frame) -> bool:
         """Whether a class body declares an attribute as None: it is there to be set later, by whoever has the
         object, in any file."""
+        if not self.set_later(info):
+            return False
         declared = self.class_value(info, name, fr)
         return declared is not None and _is_none(declared)
 

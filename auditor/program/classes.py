@@ -267,6 +267,17 @@ class ClassInfo:
                 return True
         return False
 
+    def is_frozen(self) -> bool:
+        """Whether nothing can set an attribute of its objects: a frozen dataclass, a NamedTuple."""
+        if self.is_named_tuple():
+            return True
+        return any(
+            isinstance(deco, ast.Call)
+            and ast.unparse(deco.func).rpartition(".")[2] == "dataclass"
+            and any(k.arg == "frozen" and getattr(k.value, "value", None) is True for k in deco.keywords)
+            for deco in self.node().decorator_list
+        )
+
     def is_named_tuple(self) -> bool:
         return any("NamedTuple" in info.base_names() for info in self.mro())
 

@@ -137,7 +137,7 @@ def test_through_the_projects_own_function() -> None:
     )
     assert (
         "    if twelve() and not flags.off:\n"
-        "        from example.scale import scale\n"
+        "        from example.scale import scale\n\n"
         "        scale(x, 2.0, out)\n"
         "        return out\n"
         "    plain(x, out)\n"
@@ -179,7 +179,7 @@ def test_functions_that_the_file_has() -> None:
     assert outcome.status == "clean", notes(outcome)
     assert (outcome.files["example/scale.py"] or b"").endswith(
         b"from example.register import operator  # noqa: E402\n\n\n"
-        b'scale = operator(\n    scale, called="scale", writes=[], shape=scale_fake\n)\n'
+        b'scale = operator(\n    scale,\n    called="scale",\n    writes=[],\n    shape=scale_fake,\n)\n'
     )
     text = NAMED.replace("through: project", "through: torch")
     assert (made(text).files["example/scale.py"] or b"").endswith(
@@ -375,9 +375,9 @@ def test_imports_that_the_condition_needs_stand_before_it() -> None:
     assert outcome.status == "clean", notes(outcome)
     assert (
         "    from example import flags\n"
-        "    from example.gpu import twelve\n"
+        "    from example.gpu import twelve\n\n"
         "    if twelve() and not flags.off:\n"
-        "        from example.scale import scale\n"
+        "        from example.scale import scale\n\n"
         "        scale(x, 2.0, out)\n"
     ) in (outcome.files["example/model.py"] or b"").decode()
 

@@ -63,6 +63,17 @@ def run():
 """
 
 
+def test_what_nothing_can_set_is_known() -> None:
+    text = (
+        "import dataclasses\nimport torch\n\n\n@dataclasses.dataclass(frozen=True)\nclass Need:\n"
+        "    most: object = None\n\n\nNEED = Need()\n\n\n"
+        "def run():\n    if NEED.most is None:\n        return torch.cuda.get_device_capability() >= (9, 0)\n"
+    )
+    tree = MemoryTree({"example/__init__.py": "", "example/use.py": text})
+    report = audit(tree, AuditOptions(("sm_120",), project="example", profile=PROFILE, queries=()))
+    assert {gate.reached["sm_120"] for gate in report.gates} == {"true"}
+
+
 @pytest.mark.parametrize("decorator", ["", "@dataclasses.dataclass\n"])
 def test_what_another_file_sets_is_not_known_from_its_empty_default(decorator: str) -> None:
     files = {"__init__": "", "context": CONTEXT.format(decorator=decorator), "utils": UTILS, "use": USE}
