@@ -180,9 +180,16 @@ def base_tree(rev: str, clone: str | None, profile: Profile) -> SourceTree:
             f"{rev} is neither a commit of a clone that is here, nor a release, nor a wheel or folder",
             hints=["--clone PATH --onto REV", "--onto 0.5.18"],
         )
-    return open_tree(
-        spec, distribution=profile.distributions[0], default_url=None, marker=markers_of(profile)
-    )
+    try:
+        return open_tree(
+            spec, distribution=profile.distributions[0], default_url=None, marker=markers_of(profile)
+        )
+    except UserError as error:
+        # the layer below knows the options of audits
+        hints = [hint.replace("--release ", "--onto ", 1) for hint in error.hints]
+        raise UserError(
+            error.code, error.fact, place=error.place, hints=hints, exit_code=error.exit_code
+        ) from error
 
 
 def sources_for(

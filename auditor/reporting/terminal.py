@@ -110,11 +110,21 @@ def count_line(report: Report) -> str:
 
 
 def head_lines(report: Report, tree: SourceTree | None) -> list[str]:
-    """What was audited, what was assumed, and what came out as numbers."""
+    """What was audited, what was assumed, what came out as numbers, and what was not looked at."""
     return [
         tree_line(report, tree),
         f"{assumption_line(report)} · compared with {report.reference}",
         count_line(report),
+        *_not_looked_at(report),
+    ]
+
+
+def _not_looked_at(report: Report) -> list[str]:
+    """What is about the whole tree: whoever stops reading after the worst has to know what was left out."""
+    return [
+        finding.message
+        for finding in report.findings
+        if not finding.query and not finding.gate and set(finding.verdict.values()) == {"undecided"}
     ]
 
 
@@ -126,10 +136,8 @@ def _header(report: Report, page: Page, tree: SourceTree | None) -> None:
     else:
         page.paragraph(f"{left} · {right}")
     page.paragraph(count_line(report))
-    for finding in report.findings:
-        if not finding.query and not finding.gate and set(finding.verdict.values()) == {"undecided"}:
-            # about the whole tree: whoever stops reading after the worst has to know what was not looked at
-            page.paragraph(finding.message, style="yellow")
+    for text in _not_looked_at(report):
+        page.paragraph(text, style="yellow")
 
 
 class _Writer:

@@ -124,3 +124,20 @@ def test_contents_of_older_trees_by_whole_and_short_ids(tmp_path: Path) -> None:
     assert sources.blob(blob_id(A)[:6]) is None
     assert sources.blob("0" * 40) is None
     assert len(asked) == 1
+
+
+def test_a_release_that_is_not_there_hints_with_an_option_that_patches_has(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from auditor.cli.patches_target import base_tree
+    from auditor.errors import UserError
+    from auditor.profile import load_profile
+    from auditor.trees import open as opening
+
+    def refused(*_args: object, **_kwargs: object) -> None:
+        raise UserError("T009", "the index has no wheel of it", hints=["--release 0.5.23"])
+
+    monkeypatch.setattr(opening, "open_tree", refused)
+    with pytest.raises(UserError) as caught:
+        base_tree("0.99.99", None, load_profile("sglang"))
+    assert list(caught.value.hints) == ["--onto 0.5.23"]

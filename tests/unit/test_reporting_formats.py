@@ -22,6 +22,7 @@ from auditor.history.model import Change, Commit, Diff
 from auditor.reporting import github, junit, markdown, sarif
 from auditor.reporting.linehash import line_hashes
 from auditor.reporting.notes import Note, Paper, Rule, of_diff, of_report
+from auditor.reporting.terminal import head_lines
 
 RULES = {
     "attention/sparse-prefill-unguarded": Rule(
@@ -293,6 +294,17 @@ def test_the_log_passes_the_multitool_with_githubs_rules_and_its_own_hashes(
     for mine, theirs in pairs:
         name = "primaryLocationLineHash"
         assert mine["partialFingerprints"][name] == theirs["partialFingerprints"][name]
+
+
+def test_every_format_says_what_was_not_looked_at() -> None:
+    report = sample()
+    text = "calls of compiled kernels are not judged"
+    told = Finding(
+        "", "", "pyproject.toml", 1, "", {"sm_120": "undecided", "sm_121": "undecided"}, "note", text
+    )
+    found = msgspec.structs.replace(report, findings=(*report.findings, told))
+    assert head_lines(found, None)[-1] == text
+    assert text not in head_lines(report, None)
 
 
 def test_a_note_is_a_note() -> None:
