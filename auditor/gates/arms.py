@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection, Iterable, Iterator
 
 from auditor.gates.model import Arm, Effect, Tri
-from auditor.program.expressions import dotted, short
+from auditor.program.syntax import dotted, short
 
 MAX_EFFECTS = 12
 _TALK = ("logger.", "logging.", "log.", "warnings.", "self.logger.", "_logger.")

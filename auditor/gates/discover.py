@@ -10,7 +10,8 @@ from auditor.gates import arms as arm_module
 from auditor.gates.model import Arm, Gate, Predicate, Tri
 from auditor.gates.verdicts import exact_miss, judge
 from auditor.program.externals import ARCH_ROOTS
-from auditor.program.program import Learned, Program, RawGate
+from auditor.program.program import Program
+from auditor.program.records import Learned, RawGate
 from auditor.program.values import Unknown, V, same, truth_of
 
 _WORDS: tuple[Tri, Tri, Tri] = ("true", "false", "unknown")

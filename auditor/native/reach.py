@@ -16,7 +16,8 @@ from typing import Any, NamedTuple
 from auditor.native.reach_points import Mention, Points, key_of
 from auditor.native.reach_ways import NOWHERE, Way, both, either, free, narrowed, wanted
 from auditor.program.classes import ClassInfo, Module
-from auditor.program.program import Learned, Program
+from auditor.program.program import Program
+from auditor.program.records import Learned
 from auditor.program.source import Irregular, Segment
 from auditor.program.values import ClassRef, Function, Pending, V, is_const
 from auditor.program.words import has_word

@@ -10,10 +10,10 @@ import ast
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from auditor.program.expressions import dotted
 from auditor.program.frames import Frame
 from auditor.program.nodes import children, walk
 from auditor.program.program import Program
+from auditor.program.syntax import dotted
 from auditor.program.values import EMPTY, Pending, V, all_reasons, unknown
 
 _LOOPS = (ast.For, ast.AsyncFor, ast.While)

@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 from auditor.native.reach_light import LOOKS, Light, Sketch, frame_of
 from auditor.program.classes import ClassInfo, Module
 from auditor.program.frames import Frame
+from auditor.program.modules import STEPS
 from auditor.program.nodes import walk
-from auditor.program.program import STEPS, Program
+from auditor.program.program import Program
 from auditor.program.source import Irregular
 from auditor.program.values import (
     Bound,

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from auditor.native.exact import ExactProgram
-from auditor.program.expressions import dotted
 from auditor.program.frames import Frame
+from auditor.program.syntax import dotted
 from auditor.program.values import Facts, Map, Seq, V, is_const, reasons_of, unknown
 
 _IMPORT = re.compile(

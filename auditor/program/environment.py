@@ -7,8 +7,9 @@ from typing import Any
 
 from auditor.program.decisions import Source
 from auditor.program.frames import Frame
-from auditor.program.objects import ENVIRON, MUTATORS, Objects
+from auditor.program.objects import ENVIRON, Objects
 from auditor.program.startlog import EnvWrite
+from auditor.program.syntax import MUTATORS
 from auditor.program.values import External, Map, Unknown, V, is_const, unknown
 
 

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from auditor.program.decisions import Decisions, Source
-from auditor.program.expressions import dotted, short
 from auditor.program.frames import Frame
 from auditor.program.startlog import Startup, Write
+from auditor.program.syntax import MUTATORS, dotted, short
 from auditor.program.tracked import RAW, RECORDER, Ledger, Tracked
 from auditor.program.values import (
     Bound,
@@ -27,7 +27,6 @@ from auditor.program.values import (
     unknown,
 )
 
-MUTATORS = frozenset({"append", "extend", "update", "setdefault", "add", "pop", "remove", "insert", "clear"})
 ENVIRON = "os.environ"
 
 
@@ -103,7 +102,7 @@ class Objects(Decisions):
             return a.layer != RAW
         return super()._isinstance(a, b)
 
-    def assign(self, target: ast.expr, value: V, fr: Frame, node: ast.stmt | None = None) -> None:  # type: ignore[override]
+    def assign(self, target: ast.expr, value: V, fr: Frame, node: ast.stmt | None = None) -> None:
         if isinstance(target, ast.Attribute) and self._now:
             base = self.ev(target.value, fr)
             if self._set_attribute(base, target, value, fr):
@@ -411,4 +410,4 @@ def changed_in(body: list[ast.stmt]) -> set[str]:
     return out
 
 
-__all__ = ["ENVIRON", "MUTATORS", "Objects", "changed_in"]
+__all__ = ["ENVIRON", "Objects", "changed_in"]

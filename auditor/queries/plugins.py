@@ -58,7 +58,8 @@ class PluginContext:
 
     def _worth(self, module: str, expression: ast.expr) -> dict[str, Tri]:
         from auditor.program.frames import Frame
-        from auditor.program.program import STEPS, Program
+        from auditor.program.modules import STEPS
+        from auditor.program.program import Program
         from auditor.program.values import V, truth_of, unknown
 
         out: dict[str, Tri] = dict.fromkeys(load_targets(), "unknown")
