@@ -213,6 +213,7 @@ def as_load(node: ast.expr) -> ast.expr:
 
 
 def has_yield(node: Any) -> bool:
+    """Whether a function is a generator: it yields somewhere outside nested functions."""
     stack = list(node.body)
     while stack:
         child = stack.pop()
