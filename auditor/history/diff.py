@@ -12,6 +12,7 @@ from auditor import __version__
 from auditor.errors import UserError
 from auditor.gates.model import Gate, Report
 from auditor.history.causes import with_causes
+from auditor.history.defaults import with_flipped_defaults
 from auditor.history.findings import finding_changes
 from auditor.history.flags import Flag
 from auditor.history.join import join
@@ -39,7 +40,7 @@ def compare(
     if kernels is not None:
         changes += kernel_changes(*kernels, new.targets)
     if flags is not None:
-        changes += flag_changes(*flags)
+        changes += with_flipped_defaults(flag_changes(*flags), *flags, new)
     counted = Counter(change.kind for change in changes)
     stats.update({kind: counted[kind] for kind in KINDS if counted[kind]})
     return Diff(

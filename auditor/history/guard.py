@@ -74,6 +74,8 @@ def _trips(change: Change) -> bool:
         if change.row in _WITH_THEIR_CALLERS and set(change.after.values()) == {"absent"}:
             return False
         return gone or any(before == "runs" and after in _NO_KERNEL for before, after in pairs)
+    if change.kind == "default" and change.row == "flag":
+        return True  # trouble of a target hangs on the flag, and which way is the bad one is not known
     if change.kind in ("forced", "default"):
         return any(after in _WORSE for _, after in pairs)
     return False

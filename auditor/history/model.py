@@ -11,7 +11,7 @@ KINDS: dict[str, str] = {
     "outcome": "a target goes another way than before",
     "kernel": "a target gained or lost a kernel",
     "forced": "a setting is overwritten that was not before, or no longer",
-    "default": "a default became wrong for a target, or right",
+    "default": "a default became wrong for a target, or right, or flipped and trouble hangs on it",
     "predicate": "the condition is another, and so is what it means",
     "added": "a gate that was not there",
     "removed": "a gate that is not there any more",
@@ -49,7 +49,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     before: dict[str, str] = {}
     after: dict[str, str] = {}
     why: str = ""
-    row: str = ""  # of a kernel: op | jit | registry | triton
+    row: str = ""  # of a kernel: op | jit | registry | triton; of the default of a flag: flag
     commits: tuple[Commit, ...] = ()  # those that touched the file, where known; one: it was this one
     area: str = ""
     follows: str = ""  # id of the gate whose change brought this one

@@ -17,10 +17,11 @@ def short_name(kernel: str) -> str:
 
 def names_it(change: Change, text: str) -> bool:
     """Whether these lines name what changed: a kernel or a flag as a whole word, a condition as it stands."""
-    for what in (change.what, change.old_what):
+    flag = change.symbol if change.row == "flag" else ""
+    for what in (flag or change.what, change.old_what):
         if not what:
             continue
-        if change.kind in ("kernel", "flag"):
+        if flag or change.kind in ("kernel", "flag"):
             word = short_name(what) if change.kind == "kernel" else what
             if re.search(rf"(?<!\w){re.escape(word)}(?!\w)", text):
                 return True

@@ -253,7 +253,7 @@ def _finding(query: Query, match: Match, targets: Sequence[str]) -> Finding | No
         message=fill(query.message, match),
         area=query.area,
         detail=_detail(gate),
-        fix=query.fix.strip() if query.fix else None,
+        fix=match.captures.get("FIX") or (query.fix.strip() if query.fix else None),
     )
 
 

@@ -41,9 +41,31 @@ def refine(context, matches: list[Match]) -> list[Match]:
             "KERNEL": f" ({kernel}, no 12.x build)" if kernel else "",
             "VALUE": value or bound,
             "FLAGS": f", or {' or '.join(flags)} at any size" if flags else "",
+            **_when_on(context, flags),
             "OTHERS": f"; {bound} also decides in {', '.join(others)}" if others else "",
         }
     return matches
+
+
+def _when_on(context, flags: list[str]) -> dict[str, str]:
+    """What is said instead where one of the flags is on unless it is set: then no size is safe."""
+    on = [flag for flag in flags if _is_on(context, flag)]
+    if not on:
+        return {}
+    off = " ".join(f"{flag}=0" for flag in on)
+    return {
+        "FLAGS": f", and any at all while {' or '.join(on)} is on, as it is by default,",
+        "FIX": f"{off} and --chunked-prefill-size 8192: the flag takes batches of any size there, a batch"
+        " above the limit goes there without it; patches show sm120 sparse-prefill-guard",
+    }
+
+
+def _is_on(context, flag: str) -> bool:
+    """Whether the declaration of a flag says True."""
+    declared = re.compile(
+        rf"^\s*{flag}\s*(?::[^=\n]+)?=\s*(?:\w+\(\s*(?:default\s*=\s*)?)?True\b", re.MULTILINE
+    )
+    return any(declared.search(data.decode("utf-8", "replace")) for _, data in context.files_with(flag))
 
 
 def _kernel(lines: list[str], name: str) -> str:

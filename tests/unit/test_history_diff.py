@@ -13,11 +13,13 @@ from auditor.errors import UserError
 from auditor.gates.audit import AuditOptions, audit
 from auditor.gates.model import Finding, Report
 from auditor.history.causes import folded
+from auditor.history.defaults import default_of
 from auditor.history.diff import compare, flag_changes, kernel_changes
 from auditor.history.findings import finding_changes
 from auditor.history.flags import Flag
 from auditor.history.guard import tripping
 from auditor.history.model import Change, Diff
+from auditor.history.words import names_it
 from auditor.native.model import Availability, Cell, Row
 from auditor.queries.exampletree import PROFILE, MemoryTree
 from auditor.reporting.diffjson import diff_schema, dumps
@@ -126,6 +128,60 @@ def test_flags_declared_dropped_renamed_and_changed() -> None:
         "NEW": ("declared", ""),
         "KEPT": ("declared as Bool(True), was Bool(False)", ""),
     }
+
+
+@pytest.mark.parametrize(
+    "declared, value",
+    [
+        ("Bool(False)", "False"),
+        ("Int(default=3)", "3"),
+        ("Text('a', 'why')", "'a'"),
+        ("Bool()", None),
+        ("Bool(other())", None),
+        ("True", "True"),
+        ("Bool(", None),
+    ],
+)
+def test_the_default_of_a_declared_flag(declared: str, value: str | None) -> None:
+    assert default_of(declared) == value
+
+
+def flipped(
+    verdict: str, *, before: str = "Bool(False)", after: str = "Bool(True)", says: str
+) -> list[Change]:
+    finding = Finding("q", "g1", "a.py", 9, "run", {"sm_120": verdict, "sm_121": "same"}, "error", says)
+    told = msgspec.structs.replace(report(a=GATE), findings=(finding,))
+    old, new = {"BIG": flag("BIG", before)}, {"BIG": flag("BIG", after)}
+    return list(compare(told, told, flags=(old, new)).changes)
+
+
+def test_a_flag_that_is_on_by_default_now_trips_where_trouble_of_a_target_hangs_on_it() -> None:
+    (one,) = found = flipped("unguarded", says="takes BIG at any size")
+    assert (one.kind, one.before, one.after) == ("default", {"sm_120": "False"}, {"sm_120": "True"})
+    assert one.path == "env.py" and one.symbol == "BIG" and one.gate == "g1"
+    assert one.what == (
+        "BIG is True by default, was False; a.py:9 is unguarded, and it hangs on this: takes BIG at any size"
+    )
+    diff = compare(report(a=GATE), report(a=GATE))
+    assert len(tripping(msgspec.structs.replace(diff, changes=tuple(found)))) == 1
+    assert names_it(one, "    BIG = Bool(True)") and not names_it(one, "    BIGGER = Bool(True)")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"verdict": "unguarded", "says": "takes BIGGER at any size"},
+        {"verdict": "fallback", "says": "takes BIG at any size"},
+        {"verdict": "env-forced", "says": "BIG becomes True"},
+        {"verdict": "unguarded", "says": "takes BIG", "after": "Bool(False, 'a new word about it')"},
+        {"verdict": "unguarded", "says": "takes BIG", "after": "Bool(default_of_it())"},
+    ],
+)
+def test_other_changes_of_flags_are_told_as_before(given: dict[str, str]) -> None:
+    (one,) = flipped(**given)
+    assert one.kind == "flag"
+    diff = compare(report(a=GATE), report(a=GATE))
+    assert tripping(msgspec.structs.replace(diff, changes=(one,))) == ()
 
 
 def test_the_schema_is_the_committed_one_and_fits() -> None:
