@@ -75,7 +75,7 @@ def here(tasks: Sequence[Task], told: Plan, done: int) -> Iterator[bytes]:
     """One after the other, each line as soon as it is there."""
     for task in tasks:
         quick = task.setup.level == "quick"
-        lines = quick_lines(task, told.silent, told.steps[done:]) if quick else lines_of(task)
+        lines = quick_lines(task, told.learned, told.steps[done:]) if quick else lines_of(task)
         for line in lines:
             yield encoded(line)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,12 +13,14 @@ from auditor.history.sweeping.terms import (
     convert,
     function,
     intern,
-    used,
+    read_by,
 )
 from auditor.program.externals import ARCH_ROOTS
 
 #: Turns everything that no identifier holds into a blank.
 _TABLE = bytes(c if chr(c).isalnum() or c == 95 or c > 127 else 32 for c in range(256))
+#: What no identifier begins after, or ends before.
+_LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")
 #: Words of the source that stand for the roots themselves, and texts where a word alone says too little.
 ROOT_WORDS = frozenset(name.rpartition(".")[2].encode() for name in ARCH_ROOTS if " " not in name) - {b"cuda"}
 ROOT_TEXTS = (b"version.cuda",)
@@ -67,7 +68,8 @@ def words_of(data: bytes) -> list[bytes]:
 
 class Words:
     """The names looked for, besides the roots. ``learning`` takes the definitions of all names, not only of
-    these, and no conditions."""
+    these.
+    """
 
     def __init__(
         self,
@@ -80,6 +82,7 @@ class Words:
     ) -> None:
         self.names = frozenset(names)
         self.scanned = frozenset(name.encode() for name in self.names) | root_words
+        self._twice = tuple(word for word in root_words if word.decode() in self.names)
         self.learning = learning
         self.roots = roots
         self.texts = texts
@@ -90,12 +93,19 @@ class Words:
             return True
         return any(text in data for text in self.texts)
 
+    def present(self, data: bytes) -> frozenset[bytes]:
+        """Those that a piece of source mentions, texts as well; and once more those that are a name of the
+        project besides a root.
+        """
+        found = self.scanned.intersection(data.translate(_TABLE).split())
+        texts = [text for text in self.texts if text in data]
+        twice = [b"\0" + word for word in self._twice if word in found]
+        return found.union(texts, twice) if texts or twice else found
+
     def in_term(self, term: Term) -> bool:
         """Whether a term reads one."""
-        for how, word in used(term):
-            if word in (self.roots if how == "root" else self.names):
-                return True
-        return False
+        names, roots = read_by(term)
+        return not (self.names.isdisjoint(names) and self.roots.isdisjoint(roots))
 
 
 #: Statements that hold others.
@@ -144,6 +154,8 @@ class _Scope:
                 counts[stmt.name] = counts.get(stmt.name, 0) + 2
                 continue
             for target in targets:
+                if isinstance(target, ast.Attribute):
+                    continue
                 for node in (target,) if isinstance(target, ast.Name) else ast.walk(target):
                     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                         counts[node.id] = counts.get(node.id, 0) + 1
@@ -170,21 +182,29 @@ def _nothing(name: str) -> Term | None:
 class Extraction:
     """The facts of one parsed piece."""
 
-    def __init__(self, words: Words, data: bytes) -> None:
+    def __init__(self, words: Words, data: bytes, there: Iterable[bytes]) -> None:
         self.words = words
         self.data = data
         self.hits: set[int] = set()
-        there = words.scanned.intersection(words_of(data))
-        self._look([rb"\b%s\b" % re.escape(word) for word in there] + [re.escape(t) for t in words.texts])
+        self._look(there)
         self.gates: list[Found] = []
         self.sites: list[Site] = []
 
-    def _look(self, patterns: list[bytes]) -> None:
-        """Note the lines that hold one of the patterns."""
+    def _look(self, wanted: Iterable[bytes]) -> None:
+        """Note the lines that hold one of the words or texts."""
+        data = self.data
+        found: list[int] = []
+        for word in wanted:
+            at = data.find(word)
+            while at >= 0:
+                end = at + len(word)
+                if not (at and data[at - 1] in _LETTERS) and not (end < len(data) and data[end] in _LETTERS):
+                    found.append(at)
+                at = data.find(word, end)
         line, at = 1, 0
-        for match in re.finditer(b"|".join(patterns), self.data):
-            line += self.data.count(b"\n", at, match.start())
-            at = match.start()
+        for place in sorted(found):
+            line += data.count(b"\n", at, place)
+            at = place
             self.hits.add(line)
 
     def facts(self) -> Facts:
@@ -317,7 +337,7 @@ class Extraction:
                     self._site("", name, None, value, True)
                 elif scope.stored.get(name) == 1:
                     scope.bound[name] = value
-                    self._look([rb"\b%s\b" % re.escape(name.encode())])
+                    self._look([name.encode()])
 
     def _site(self, owner: str, name: str, guard: Term | None, term: Term, weak: bool) -> None:
         mentioned = self.words.in_term(term) or (guard is not None and self.words.in_term(guard))
@@ -335,8 +355,7 @@ class Extraction:
         return term
 
     def _take(self, symbol: str, kind: str, node: ast.expr, term: Term) -> None:
-        if not self.words.learning:
-            self.gates.append(Found(symbol, kind, ast.unparse(node), term))
+        self.gates.append(Found(symbol, kind, ast.unparse(node), term))
 
     def _value(self, node: ast.expr, kind: str, symbol: str, scope: _Scope) -> Term:
         """A value; one chosen by a condition is a gate through that condition."""
@@ -348,8 +367,6 @@ class Extraction:
         return term
 
     def _inside(self, node: ast.expr, symbol: str, scope: _Scope) -> None:
-        if self.words.learning:
-            return
         for part in ast.walk(node):
             if isinstance(part, ast.IfExp):
                 self._plain(part.test, "ifexp", symbol, scope)
@@ -376,8 +393,12 @@ def _given(call: ast.Call) -> Iterator[ast.expr]:
             yield word.value
 
 
-def facts_of(stmts: Sequence[ast.stmt], data: bytes, words: Words, owner: str = "") -> Facts:
-    """The facts of statements parsed from ``data``; ``owner`` is the class that they are members of."""
-    extraction = Extraction(words, data)
+def facts_of(
+    stmts: Sequence[ast.stmt], data: bytes, words: Words, there: Iterable[bytes], owner: str = ""
+) -> Facts:
+    """The facts of statements parsed from ``data``, which mentions ``there`` of the vocabulary; ``owner`` is
+    the class that they are members of.
+    """
+    extraction = Extraction(words, data, there)
     extraction.module(stmts, owner)
     return extraction.facts()

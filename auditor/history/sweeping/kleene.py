@@ -103,14 +103,19 @@ def hash_text(text: str) -> str:
 class Function:
     """A function with what its free names are worth."""
 
-    __slots__ = ("term", "bound", "fixed", "answer")
+    __slots__ = ("term", "bound", "fixed", "level", "answer")
 
     def __init__(
-        self, term: Term, bound: Mapping[tuple[str, str], Vector], fixed: tuple[Any, ...] = ()
+        self,
+        term: Term,
+        bound: Mapping[tuple[str, str], Vector],
+        fixed: tuple[Any, ...] = (),
+        level: bool = False,
     ) -> None:
         self.term = term
         self.bound = bound
         self.fixed = fixed  # arguments given by name in advance
+        self.level = level  # whether it is the same on all targets
         self.answer: dict[int, Any] = {}  # of a call without arguments, per target
 
     def __eq__(self, other: object) -> bool:

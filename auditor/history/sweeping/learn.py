@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from auditor.history.sweeping.extract import Site, Words, words_of
 from auditor.history.sweeping.kleene import Evaluation, Function, Open, World, same
-from auditor.history.sweeping.pieces import CUT, Reader, Unreadable
+from auditor.history.sweeping.pieces import Cut, Reader, Unreadable, cut_of
 from auditor.history.sweeping.table import Table, Values
 from auditor.program.externals import ABSENT, AVAILABLE, FIXED_ATTRS, FIXED_CALLS, HIP_VERSION
 
@@ -45,10 +45,18 @@ class Vocabulary:
         self.vendor = dict(vendor or {})
 
 
+class Learned(NamedTuple):
+    """What is kept of learning besides the names."""
+
+    reader: Reader  # knows the pieces of the last trees
+    there: dict[str, frozenset[bytes]]  # blob of the last tree -> what it mentions, if that is known
+
+
 class Learner:
     """Learns from one tree after the other. ``world`` should hold every target there is.
 
-    A file is looked at again only for words that were not known when it was looked at before.
+    A file is looked at again only for words that were not known when it was looked at before, and a piece of
+    it only where it mentions one of them.
     """
 
     def __init__(self, world: World) -> None:
@@ -60,6 +68,8 @@ class Learner:
         self.blobs: dict[str, str] = {}
         self.words: dict[str, frozenset[bytes]] = {}
         self._sites: dict[str, tuple[Site, ...]] = {}
+        self._reader = Reader(Words((), learning=True))
+        self._fixed = Reader(_vendor_words(()))
 
     def learn(self, blobs: Mapping[str, str], read: Callable[[list[str]], Iterable[bytes]]) -> None:
         """Take over a tree: module -> blob id. ``read`` gives the contents of blobs in order."""
@@ -73,7 +83,8 @@ class Learner:
             if blob not in words:
                 words[blob] = self.words[blob]
         self.words, self.blobs = words, dict(blobs)
-        modules = {module: blob for module, blob in blobs.items() if blob in set(new)}
+        fresh = set(new)
+        modules = {module: blob for module, blob in blobs.items() if blob in fresh}
         fetch = _Fetch(contents, read)
         self._vendor(modules, fetch)
         self._names(modules, fetch)
@@ -84,14 +95,16 @@ class Learner:
         vendor = {k: v for k, v in sorted(vendor.items()) if k.removesuffix("()") not in self.names}
         return Vocabulary(self.names, vendor)
 
-    def silent(self) -> frozenset[str]:
-        """The blobs of the last tree that mention nothing of the vocabulary."""
+    def learned(self) -> Learned:
+        """What was read, for those who go on with the last tree."""
         words = Words(self.vocabulary().names)
-        return frozenset(
-            blob
-            for blob, found in self.words.items()
-            if words.scanned.isdisjoint(found) and b"version" not in found
-        )
+        self._reader.use(words)
+        there: dict[str, frozenset[bytes]] = {}
+        for blob, found in self.words.items():
+            mentioned = words.scanned & found
+            if mentioned or b"version" not in found:
+                there[blob] = mentioned
+        return Learned(self._reader, there)
 
     def _names(self, modules: Mapping[str, str], fetch: _Fetch) -> None:
         self.world.vendor = self.vocabulary().vendor
@@ -106,7 +119,7 @@ class Learner:
             words = Words(self.names, learning=True)
             sought = words.scanned if not number else frozenset(name.encode() for name in new)
             where = modules if not number else self.blobs
-            reader = Reader(words)
+            self._reader.use(words)
             candidates: set[str] = set()
             for module, blob in where.items():
                 found = self.words[blob]
@@ -114,7 +127,8 @@ class Learner:
                     if number or b"version" not in found or not words.in_text(fetch(blob)):
                         continue
                 try:
-                    sites[module] = reader.facts(fetch(blob), True).sites
+                    there = words.scanned & found
+                    sites[module] = self._reader.facts(fetch(blob), there, fetch.cut(blob)).sites
                 except Unreadable:
                     continue
                 candidates.update(site.name for site in sites[module])
@@ -133,28 +147,24 @@ class Learner:
         sites: dict[str, tuple[Site, ...]] = {}
         new: set[str] = set()
         for number in range(_VENDOR_ROUNDS):
-            words = Words(
-                {name.removesuffix("()") for name in self.vendor},
-                learning=True,
-                roots=_VENDOR_ROOTS,
-                root_words=frozenset(),
-                texts=_VENDOR_TEXTS,
-            )
+            words = _vendor_words(name.removesuffix("()") for name in self.vendor)
+            self._fixed.use(words)
             sought = words.scanned | _VENDOR_WORDS
             if number:
                 sought = frozenset(name.removesuffix("()").encode() for name in new)
-            reader = Reader(words)
             for module, blob in (modules if not number else self.blobs).items():
                 if sought.isdisjoint(self.words[blob]):
                     continue
+                there = words.scanned & self.words[blob]
                 found: list[Site] = []
-                for piece in CUT.split(fetch(blob)):
+                for piece in fetch.cut(blob):
                     if len(piece) > _SHORT or not _DEFINES.match(piece):
                         continue
                     try:
-                        found += [s for s in reader.facts(piece).sites if not s.owner and s.guard is None]
+                        facts = self._fixed.facts(piece, there, [piece])
                     except Unreadable:
                         continue
+                    found += [site for site in facts.sites if not site.owner and site.guard is None]
                 if found:
                     sites[module] = tuple(found)
             inner = World(self.world.capabilities, (0,) * self.world.count, self.world.cuda, self.vendor)
@@ -186,18 +196,29 @@ class Learner:
 _DEFINES = re.compile(rb"@|def |[A-Za-z_]\w*(?:\s*:[^=\n]*)?\s*=")
 
 
+def _vendor_words(names: Iterable[str]) -> Words:
+    return Words(names, learning=True, roots=_VENDOR_ROOTS, root_words=frozenset(), texts=_VENDOR_TEXTS)
+
+
 class _Fetch:
-    """Contents of blobs, those at hand first."""
+    """Contents of blobs, those at hand first, and their pieces."""
 
     def __init__(self, contents: dict[str, bytes], read: Callable[[list[str]], Iterable[bytes]]) -> None:
         self._contents = contents
         self._read = read
+        self._cuts: dict[str, Cut] = {}
 
     def __call__(self, blob: str) -> bytes:
         found = self._contents.get(blob)
         if found is None:
             (found,) = self._read([blob])
             self._contents[blob] = found
+        return found
+
+    def cut(self, blob: str) -> Cut:
+        found = self._cuts.get(blob)
+        if found is None:
+            found = self._cuts[blob] = cut_of(self(blob))
         return found
 
 

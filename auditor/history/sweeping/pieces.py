@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Callable
 from hashlib import blake2b
+from typing import NamedTuple
 
 from auditor.history.sweeping.extract import LONGEST, NONE, Facts, Words, facts_of
 
@@ -23,14 +25,29 @@ _CLASS = re.compile(rb"(?:@[^\n]*\n)*class\s+(\w+)")
 _CODING = re.compile(rb"^[ \t]*#.*?coding[:=][ \t]*(?!utf-?8\b)", re.MULTILINE | re.IGNORECASE)
 #: A class larger than this many bytes is cut into its members.
 _LARGE = 1500
+#: Words of a file that are looked for one by one in its pieces.
+_FEW = 12
 #: So many pieces are joined before the whole file is read instead.
 _JOINED = 60
 _BAD = Facts(sites=())._replace(gates=None)  # type: ignore[arg-type]
+Cut = list[bytes]
 _ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
 
 
 class Unreadable(Exception):
     """A file that does not parse."""
+
+
+class _Kept(NamedTuple):
+    """What was read of a piece. ``there`` is what it mentions of the vocabulary: while that stays the same,
+    so does what it says.
+    """
+
+    age: int  # of the vocabulary that it was last looked up with
+    there: frozenset[bytes]
+    facts: Facts
+    learned: bool  # read for learning: definitions of all names
+    partial: bool  # and without the members that define nothing
 
 
 class Reader:
@@ -39,18 +56,29 @@ class Reader:
     def __init__(self, words: Words, memo: bool = True) -> None:
         self.words = words
         self.memo = memo
-        self._known: dict[bytes, Facts] = {}
-        self._texts: dict[str, str] = {}
+        self._age = 0
+        self._known: dict[bytes, _Kept] = {}
+        self._heads: set[bytes] = set()  # of classes, that are whole
+        self._left_out = 0  # members so far that define nothing
 
-    def facts(self, data: bytes, mentions: bool = False) -> Facts:
+    def use(self, words: Words) -> None:
+        """Another vocabulary from now on, over the same roots. What was read of a piece stays where the piece
+        mentions the same of it.
+        """
+        self.words = words
+        self._age += 1
+
+    def facts(self, data: bytes, there: frozenset[bytes] | None = None, cut: Cut | None = None) -> Facts:
         """What a file says. :class:`Unreadable` where it does not parse.
 
-        ``mentions`` says that it is known to mention a predicate, or may be taken to.
+        ``there`` is what it may mention of the vocabulary, where that is known; ``cut`` its pieces.
         """
-        if not mentions and not self.words.in_text(data):
-            return NONE
+        if there is None:
+            if not self.words.in_text(data):
+                return NONE
+            there = self.words.scanned
         if self.memo and not _odd(data):
-            found = self._cut(data)
+            found = self._cut(cut_of(data) if cut is None else cut, there)
             if found is not None:
                 return found
         return self._whole(data)
@@ -58,98 +86,152 @@ class Reader:
     def _whole(self, data: bytes) -> Facts:
         try:
             text = data.replace(b"\r\n", b"\n").replace(b"\r", b"\n").replace(b"\f", b" ")
-            return facts_of(ast.parse(data).body, text, self.words)
+            there = self.words.present(text)
+            return facts_of(ast.parse(data).body, text, self.words, there)
         except _ERRORS:
             raise Unreadable from None
 
-    def _cut(self, data: bytes) -> Facts | None:
-        pieces = _with_decorators(CUT.split(data))
+    def _cut(self, pieces: Cut, among: frozenset[bytes]) -> Facts | None:
+        return self._joined(pieces, lambda piece: self._piece(piece, among))
+
+    def _joined(self, pieces: Cut, read: Callable[[bytes], Facts]) -> Facts | None:
+        """The facts of pieces in a row; one that does not parse alone is joined with the next. None where
+        that leads nowhere.
+        """
         out: list[Facts] = []
         at = 0
         while at < len(pieces):
             piece = pieces[at]
-            found = self._piece(piece)
+            found = read(piece)
             joined = 1
             while found is _BAD:
                 if at + joined >= len(pieces) or joined > _JOINED:
                     return None
                 piece = piece + b"\n" + pieces[at + joined]
                 joined += 1
-                found = self._piece(piece)
+                found = read(piece)
             if found is not NONE:
                 out.append(found)
             at += joined
         return _together(out)
 
-    def _piece(self, piece: bytes) -> Facts:
+    def _piece(self, piece: bytes, among: frozenset[bytes]) -> Facts:
+        if self._says_nothing(piece, among):
+            return NONE
         key = blake2b(piece, digest_size=12).digest()
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = self._read(piece)
+        return self._kept(key, piece) or self._keep(key, piece, self._read)
+
+    def _says_nothing(self, piece: bytes, among: frozenset[bytes]) -> bool:
+        """Whether a piece can be passed over, judged by the few words that its file mentions."""
+        if len(among) > _FEW:
+            return False
+        for word in among:
+            if word in piece:
+                return False
+        return not any(text in piece for text in self.words.texts) and _closed(piece)
+
+    def _kept(self, key: bytes, piece: bytes) -> Facts | None:
+        """What is known of a piece, if that is still true."""
+        kept = self._known.get(key)
+        if kept is None:
+            return None
+        if kept.age == self._age:
+            return kept.facts
+        if self.words.present(piece) != kept.there or (kept.partial and not self.words.learning):
+            return None
+        facts, learned = kept.facts, kept.learned
+        if learned and not self.words.learning:
+            learned = False
+            if facts is not NONE and facts is not _BAD:
+                facts = _narrowed(facts, self.words.names)
+        self._known[key] = kept._replace(age=self._age, facts=facts, learned=learned)
+        return facts
+
+    def _keep(self, key: bytes, piece: bytes, read: Callable[[bytes, frozenset[bytes]], Facts]) -> Facts:
+        there = self.words.present(piece)
+        before = self._left_out
+        found = read(piece, there)
+        partial = self._left_out > before
+        self._known[key] = _Kept(self._age, there, found, self.words.learning, partial)
         return found
 
-    def _read(self, piece: bytes) -> Facts:
-        if not self.words.in_text(piece) and _closed(piece):
+    def _read(self, piece: bytes, there: frozenset[bytes]) -> Facts:
+        if not there and _closed(piece):
             return NONE
         head = _CLASS.match(piece)
         if head is not None and len(piece) > _LARGE:
-            found = self._members(piece, head[1].decode("utf-8", "replace"))
+            found = self._members(piece, head[1].decode("utf-8", "replace"), there)
             if found is not None:
                 return found
         try:
-            return facts_of(ast.parse(piece).body, piece, self.words)
+            return facts_of(ast.parse(piece).body, piece, self.words, there)
         except _ERRORS:
             return _BAD
 
-    def _members(self, piece: bytes, name: str) -> Facts | None:
+    def _members(self, piece: bytes, name: str, there: frozenset[bytes]) -> Facts | None:
         """The facts of a class from its members, None where it cannot be cut."""
         parts = _MEMBER.split(piece)
         header, at = parts[0], 1
-        while not _parses(header + b"\n    pass\n"):
+        while not self._is_head(header):
             if at >= len(parts) or at > 20:
                 return None
             header += b"\n" + parts[at]
             at += 1
         if at == len(parts) or self.words.in_text(header):
             return None
-        members = _with_decorators(parts[at:], b"    @")
-        out: list[Facts] = []
-        at = 0
-        while at < len(members):
-            member = members[at]
-            found = self._member(member, name)
-            joined = 1
-            while found is _BAD:
-                if at + joined >= len(members) or joined > _JOINED:
-                    return None
-                member = member + b"\n" + members[at + joined]
-                joined += 1
-                found = self._member(member, name)
-            if found is not NONE:
-                out.append(found)
-            at += joined
-        return _together(out)
+        among = there & self.words.scanned
+        return self._joined(
+            _with_decorators(parts[at:], b"    @"), lambda member: self._member(member, name, among)
+        )
 
-    def _member(self, member: bytes, name: str) -> Facts:
+    def _is_head(self, header: bytes) -> bool:
+        if header in self._heads:
+            return True
+        if _parses(header + b"\n    pass\n"):
+            self._heads.add(header)
+            return True
+        return False
+
+    def _member(self, member: bytes, name: str, among: frozenset[bytes]) -> Facts:
+        if self._says_nothing(member, among):
+            return NONE
+        if self.words.learning and _no_definition(member):
+            self._left_out += 1
+            return NONE
         key = blake2b(b"\n%s\n%s" % (name.encode(), member), digest_size=12).digest()
-        found = self._known.get(key)
-        if found is None:
-            if not self.words.in_text(member) and _closed(member):
-                found = NONE
-            elif self.words.learning and _no_definition(member):
-                found = NONE
-            else:
-                source = b"if 1:\n" + member
-                try:
-                    only = ast.parse(source).body
-                    first = only[0]
-                    alone = len(only) == 1 and isinstance(first, ast.If) and not first.orelse
-                    body = first.body if isinstance(first, ast.If) else []
-                    found = facts_of(body, source, self.words, name) if alone else _BAD
-                except _ERRORS:
-                    found = _BAD
-            self._known[key] = found
-        return found
+        return self._kept(key, member) or self._keep(
+            key, member, lambda m, there: self._inside(m, name, there)
+        )
+
+    def _inside(self, member: bytes, name: str, there: frozenset[bytes]) -> Facts:
+        """The facts of a member of the class ``name``."""
+        if not there and _closed(member):
+            return NONE
+        source = b"if 1:\n" + member
+        try:
+            only = ast.parse(source).body
+        except _ERRORS:
+            return _BAD
+        first = only[0]
+        if len(only) != 1 or not isinstance(first, ast.If) or first.orelse:
+            return _BAD
+        try:
+            return facts_of(first.body, source, self.words, there, name)
+        except _ERRORS:
+            return _BAD
+
+
+def cut_of(data: bytes) -> Cut:
+    """The pieces of a file, to be read in order."""
+    return _with_decorators(CUT.split(data))
+
+
+def _narrowed(facts: Facts, names: frozenset[str]) -> Facts:
+    """What is said without the definitions of other names."""
+    sites = tuple(site for site in facts.sites if site.name in names)
+    if len(sites) == len(facts.sites):
+        return facts
+    return Facts(facts.gates, sites) if facts.gates or sites else NONE
 
 
 def _with_decorators(pieces: list[bytes], mark: bytes = b"@") -> list[bytes]:

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from auditor.arch import load_targets
 from auditor.history.sweeping.extract import NEEDS_TRUTH, NONE, Facts, Words
 from auditor.history.sweeping.kleene import Vector, World, same, truth_of
-from auditor.history.sweeping.learn import Vocabulary
+from auditor.history.sweeping.learn import Learned
 from auditor.history.sweeping.model import Counts, GateChange, GateFact, Setup
 from auditor.history.sweeping.pieces import Reader, Unreadable
 from auditor.history.sweeping.table import Table, Values
@@ -37,14 +37,19 @@ def module_of(path: str, root: str) -> str:
 
 class _File(NamedTuple):
     facts: Facts
+    names: frozenset[str]  # of the vocabulary, in its gates
     vectors: tuple[Vector, ...]
     gates: dict[str, tuple[GateFact, str]]  # structural id -> gate, outcome per target
 
 
 class Quick:
-    """The state of one tree. ``memo`` False reads every file whole each time."""
+    """The state of one tree. ``memo`` False reads every file whole each time. ``learned`` is what was read
+    when the names were learned.
+    """
 
-    def __init__(self, setup: Setup, profile: Profile, read: Read, memo: bool = True) -> None:
+    def __init__(
+        self, setup: Setup, profile: Profile, read: Read, memo: bool = True, learned: Learned | None = None
+    ) -> None:
         self.setup = setup
         self.profile = profile
         self.read = read
@@ -52,11 +57,11 @@ class Quick:
         self.values = Values(world_of(names, setup.cuda, setup.vendor))
         self.table = Table(self.values, setup.vocabulary)
         self.words = Words(setup.vocabulary)
-        self.reader = Reader(self.words, memo)
+        self.reader = learned.reader if learned is not None and memo else Reader(self.words, memo)
+        self._there = learned.there if learned is not None and memo else {}
         self.memo = memo
-        #: Sources that mention no predicate: of a later version only the lines that are new are looked at.
-        self._silent: dict[str, bytes] = {}
-        self.known_silent: frozenset[str] = frozenset()  # blobs
+        #: Sources that mention no predicate, or their blobs: of a later version what is new is looked at.
+        self._silent: dict[str, bytes | str] = {}
         self.files: dict[str, _File] = {}
         self.unreadable: set[str] = set()
         self.totals = {name: [0, 0] for name in setup.targets}
@@ -70,22 +75,25 @@ class Quick:
     def load(self, blobs: Mapping[str, str]) -> None:
         """A tree from its listing."""
         self.step([(path, blob) for path, blob in blobs.items() if self.wanted(path)])
+        self._there = {}
 
     def step(self, changes: Sequence[tuple[str, str]]) -> list[GateChange]:
         """Take over changed files (path, blob id or ""); what that did to the gates."""
         changes = [(path, blob) for path, blob in changes if self.wanted(path)]
         if not changes:
             return []
-        renamed = False
+        renamed: set[str] = set()
         touched: dict[str, Facts] = {}
         for path, found in self._facts(changes):
             if found is NONE and path not in self.files:
                 continue
             touched[path] = found
             renamed |= self.table.put(module_of(path, self.setup.root), found.sites)
-        if renamed:  # any gate may be worth something else now
+        if renamed:  # what stands on these may be worth something else now
+            renamed = self.table.standing_on(renamed)
             for path, file in self.files.items():
-                touched.setdefault(path, file.facts)
+                if not renamed.isdisjoint(file.names):
+                    touched.setdefault(path, file.facts)
         out: list[GateChange] = []
         for path in sorted(touched):
             out += self._judge(path, touched[path])
@@ -105,35 +113,43 @@ class Quick:
                     self.unreadable.discard(path)
                     self._silent.pop(path, None)
                     yield path, NONE
-            there = [(path, blob) for path, blob in changes if blob]
+            there: list[tuple[str, str]] = []
+            for path, blob in changes:
+                if blob and not self._there.get(blob, True):
+                    self._silent[path] = blob
+                    yield path, NONE
+                elif blob:
+                    there.append((path, blob))
             for start in range(0, len(there), _MOST):
-                some = there[start : start + _MOST]
-                for (path, blob), data in zip(some, self.read([blob for _, blob in some]), strict=True):
-                    self.unreadable.discard(path)
-                    if self._is_silent(path, blob, data):
-                        yield path, NONE
-                        continue
-                    try:
-                        yield path, self.reader.facts(data, True)
-                    except Unreadable:
-                        self.unreadable.add(path)
-                        yield path, NONE
+                yield from self._read(there[start : start + _MOST])
 
-    def _is_silent(self, path: str, blob: str, data: bytes) -> bool:
-        """Whether a file mentions no predicate; kept for its next version."""
-        before = self._silent.pop(path, None)
-        if path in self.files and self.memo:
-            return False  # it did before: its pieces are known
-        if blob in self.known_silent and self.memo:
-            silent = True
-        elif before is not None and self.memo:
-            new = set(data.split(b"\n")).difference(before.split(b"\n"))
-            silent = not self.words.in_text(b"\n".join(new))
-        else:
-            silent = not self.words.in_text(data)
-        if silent:
-            self._silent[path] = data
-        return silent
+    def _read(self, files: Sequence[tuple[str, str]]) -> Iterator[tuple[str, Facts]]:
+        """The facts of changed files; of those that mentioned nothing before, by what is new in them."""
+        asked: list[str] = []
+        for path, blob in files:
+            before = self._silent.get(path)
+            asked += [before, blob] if isinstance(before, str) else [blob]
+        contents = self.read(asked)
+        for path, blob in files:
+            before = self._silent.pop(path, None)
+            old = next(contents) if isinstance(before, str) else before
+            data = next(contents)
+            self.unreadable.discard(path)
+            known = self._there.get(blob)
+            if known is None and old is not None and self.memo and not self.words.in_text(_new(old, data)):
+                known = frozenset()
+            elif known is None:
+                known = self.words.scanned if path in self.files and self.memo else self.words.present(data)
+            if not known:
+                self._silent[path] = data
+                yield path, NONE
+                continue
+            try:
+                yield path, self.reader.facts(data, known)
+            except Unreadable:
+                self.unreadable.add(path)
+                yield path, NONE
+        next(contents, None)  # the stream ends
 
     def _judge(self, path: str, facts: Facts) -> list[GateChange]:
         before = self.files.get(path)
@@ -161,7 +177,8 @@ class Quick:
         if facts is NONE:
             self.files.pop(path, None)
         else:
-            self.files[path] = _File(facts, vectors, after)
+            names = frozenset(name for gate in gates for name in self.table.names_in(gate.term))
+            self.files[path] = _File(facts, names, vectors, after)
         return list(self._changes(old, after))
 
     def _outcome(self, vector: Vector) -> str:
@@ -208,6 +225,23 @@ class Quick:
         return found
 
 
-def vocabulary_of(setup: Setup) -> Vocabulary:
-    """The vocabulary that a sweep was made with."""
-    return Vocabulary(setup.vocabulary, setup.vendor)
+def _new(before: bytes, after: bytes) -> bytes:
+    """The lines of ``after`` between what it begins and what it ends with as ``before`` does."""
+    most = min(len(before), len(after))
+    start = _alike(most, lambda n: before[:n] == after[:n])
+    end = _alike(most - start, lambda n: before[len(before) - n :] == after[len(after) - n :])
+    first = after.rfind(b"\n", 0, start) + 1
+    last = after.find(b"\n", len(after) - end)
+    return after[first:] if last < 0 else after[first:last]
+
+
+def _alike(most: int, is_alike: Callable[[int], bool]) -> int:
+    """The greatest number up to ``most`` for which something holds that holds for all smaller ones."""
+    low, high = 0, most
+    while low < high:
+        middle = (low + high + 1) // 2
+        if is_alike(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

@@ -12,7 +12,7 @@ from auditor import __version__
 from auditor.arch import load_targets
 from auditor.errors import UserError
 from auditor.gates.audit import no_collector
-from auditor.history.sweeping.learn import Learner, Vocabulary
+from auditor.history.sweeping.learn import Learned, Learner, Vocabulary
 from auditor.history.sweeping.model import BLIND, SCHEMA, CommitLine, Head, Setup, with_moves
 from auditor.history.sweeping.quick import Quick, module_of, world_of
 from auditor.profile import Profile, load_profile
@@ -34,7 +34,7 @@ class Plan(NamedTuple):
     line: Line
     steps: list[Step]
     head: Head
-    silent: frozenset[str]  # blobs known to mention no name
+    learned: Learned | None  # what was read for that
 
 
 class Task(NamedTuple):
@@ -62,27 +62,26 @@ def plan(repo: GitRepo, line: Line, setup: Setup, kept: Head | None, say: Callab
     steps = steps_of(repo, line, [setup.folder])
     if not steps:
         raise UserError("H020", "no commits in this range", hints=["audit sweep --all"])
-    silent = frozenset[str]()
+    learned = None
     if setup.level == "quick":
         if kept is not None:
             setup = msgspec.structs.replace(setup, vocabulary=kept.setup.vocabulary, vendor=kept.setup.vendor)
         else:
-            found, silent = vocabulary_between(repo, steps, setup, say)
+            found, learned = vocabulary_between(repo, steps, setup, say)
             setup = msgspec.structs.replace(
                 setup, vocabulary=tuple(sorted(found.names)), vendor=dict(sorted(found.vendor.items()))
             )
     blind = BLIND if setup.level == "quick" else ()
     tool = f"sglang-auditor {__version__}"
     head = Head(SCHEMA, tool, line.first, line.last, len(steps), setup, blind)
-    return Plan(str(repo.git_dir.resolve()), line, steps, head, silent)
+    return Plan(str(repo.git_dir.resolve()), line, steps, head, learned)
 
 
 def vocabulary_between(
     repo: GitRepo, steps: Sequence[Step], setup: Setup, say: Callable[..., None]
-) -> tuple[Vocabulary, frozenset[str]]:
-    """What is learned from the trees at both ends of a range, and between them where it is long.
-
-    And the blobs of the oldest tree that mention none of it.
+) -> tuple[Vocabulary, Learned]:
+    """What is learned from the trees at both ends of a range, and between them where it is long; and what was
+    read for that, last of the oldest tree.
     """
     parts = max(1, -(-len(steps) // _STRETCH))
     at = sorted({len(steps) * part // parts - 1 for part in range(1, parts + 1)})
@@ -101,21 +100,22 @@ def vocabulary_between(
         }
         with no_collector():
             learner.learn(blobs, lambda ids: _read(repo, ids))
-    return learner.vocabulary(), learner.silent()
+    return learner.vocabulary(), learner.learned()
 
 
 def quick_lines(
-    task: Task, silent: frozenset[str] = frozenset(), steps: list[Step] | None = None
+    task: Task, learned: Learned | None = None, steps: list[Step] | None = None
 ) -> Iterator[CommitLine]:
     """The lines of some commits in a row, from the tree before the first.
 
-    What is known already may be given: blobs that mention no name, and the commits of the task.
+    What is known already may be given: what was read for the names, and the commits of the task.
     """
     repo = repo_of(task)
     if steps is None:
         steps = steps_of(repo, task.line, [task.setup.folder])
-    state = Quick(task.setup, load_profile(task.setup.project), lambda ids: _read(repo, list(ids)))
-    state.known_silent = silent
+    state = Quick(
+        task.setup, load_profile(task.setup.project), lambda ids: _read(repo, list(ids)), learned=learned
+    )
     if steps and steps[0].parent and task.line.first:
         with no_collector():
             state.load(parse_tree_listing(_listing(repo, steps[0].parent)))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from auditor.history.sweeping.extract import Site
 from auditor.history.sweeping.kleene import Circle, Evaluation, Function, Open, Vector, World, same, truth_of
-from auditor.history.sweeping.terms import Term, used
+from auditor.history.sweeping.terms import Term, read_by, used
+from auditor.program.externals import CAPABILITY, NVML, PROPERTIES, TRITON_TARGET
 
 Place = tuple[str, str]  # module, class
 _NONE = 1 << 30
@@ -16,34 +17,64 @@ _MANY = 64
 _Use = tuple[str, str]  # how a name is read, and which
 
 
+#: What is worth something else from target to target by itself.
+_VARY = frozenset({CAPABILITY, NVML, PROPERTIES, TRITON_TARGET})
+
+
 class Values:
-    """Terms on all targets, each worked out once for what its names are worth."""
+    """Terms on all targets, each worked out once for what its names are worth, and on one target alone where
+    they are worth the same on all of them.
+    """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self._known: dict[tuple[int, tuple[int, ...]], Vector] = {}
         self._kept: dict[Any, Vector] = {}
+        self._level: set[int] = set()  # ids of the kept vectors that are the same on all targets
 
     def keep(self, vector: Vector) -> Vector:
         """The one object that stands for this vector."""
         key = tuple((type(item).__name__, item) for item in vector)
-        return self._kept.setdefault(key, vector)
+        found = self._kept.setdefault(key, vector)
+        if found is vector and _is_level(vector):
+            self._level.add(id(vector))
+        return found
 
     def of(self, term: Term, bound: dict[_Use, Vector]) -> Vector:
         """A term where its names are worth ``bound`` (vectors that were kept)."""
         key = (id(term), tuple(id(bound[use]) for use in sorted(bound)))
         found = self._known.get(key)
         if found is None:
+            count = self.world.count
+            level = _VARY.isdisjoint(read_by(term)[1]) and all(id(v) in self._level for v in bound.values())
             if term[0] == "fn":
-                found = (Function(term, bound),) * self.world.count
+                found = (Function(term, bound, level=level),) * count
             else:
-                targets = range(self.world.count)
                 try:
-                    found = tuple(Evaluation(self.world, at).of(term, bound, {}) for at in targets)
+                    found = tuple(
+                        Evaluation(self.world, at).of(term, bound, {}) for at in range(1 if level else count)
+                    )
                 except RecursionError:  # of a generated expression
-                    found = (Open("…"),) * self.world.count
+                    found = (Open("…"),)
+                if len(found) < count:
+                    found *= count
             found = self._known[key] = self.keep(found)
         return found
+
+
+def _is_level(vector: Vector) -> bool:
+    first = vector[0]
+    if isinstance(first, Function):
+        return first.level and all(item is first for item in vector)
+    return all(same(first, item) for item in vector[1:])
+
+
+def _by_place(sites: tuple[Site, ...]) -> dict[tuple[str, str], tuple[Site, ...]]:
+    """The definitions of a module by name and class."""
+    out: dict[tuple[str, str], list[Site]] = {}
+    for site in sites:
+        out.setdefault((site.name, site.owner), []).append(site)
+    return {place: tuple(found) for place, found in out.items()}
 
 
 class Table:
@@ -62,23 +93,50 @@ class Table:
         self._inner: dict[tuple[str, str, str], tuple[Vector | None, int]] = {}
         self._circle = values.keep((Circle(),) * values.world.count)
 
-    def put(self, module: str, sites: tuple[Site, ...]) -> bool:
-        """The definitions of a module from now on; whether that changes any."""
+    def put(self, module: str, sites: tuple[Site, ...]) -> set[str]:
+        """The definitions of a module from now on; the names whose definitions that changes. What stands on
+        them is to be asked for with :meth:`standing_on`, before any value.
+        """
         before = self._of.get(module, ())
         if before == sites:
-            return False
-        for site in before:
-            self._sites[site.name].pop((module, site.owner), None)
+            return set()
+        old, new = _by_place(before), _by_place(sites)
+        changed = {place for place in {**old, **new} if old.get(place) != new.get(place)}
+        for name, owner in changed:
+            places = self._sites.setdefault(name, {})
+            found = new.get((name, owner))
+            if found is None:
+                del places[module, owner]
+            else:
+                places[module, owner] = found
         if sites:
             self._of[module] = sites
         else:
             self._of.pop(module, None)
-        for site in sites:
-            places = self._sites.setdefault(site.name, {})
-            place = (module, site.owner)
-            places[place] = tuple(s for s in sites if s.name == site.name and s.owner == site.owner)
-        self._cache.clear()
-        return True
+        return {name for name, _ in changed}
+
+    def standing_on(self, names: Iterable[str]) -> set[str]:
+        """These names and all that are defined by them; what they were worth is forgotten."""
+        used_by: dict[str, set[str]] = {}
+        for name, places in self._sites.items():
+            for sites in places.values():
+                for site in sites:
+                    for term in (site.term, site.guard):
+                        for use in self.names_in(term) if term is not None else ():
+                            used_by.setdefault(use, set()).add(name)
+        found: set[str] = set()
+        left = list(names)
+        while left:
+            name = left.pop()
+            if name not in found:
+                found.add(name)
+                left += used_by.get(name, ())
+        self._cache = {key: value for key, value in self._cache.items() if key[1] not in found}
+        return found
+
+    def names_in(self, term: Term) -> Iterator[str]:
+        """The names of the vocabulary in a term."""
+        return (word for _, word in self._wanted(term))
 
     def reset(self, names: Iterable[str], sites: Mapping[str, tuple[Site, ...]]) -> None:
         """Other names, and the definitions of all modules."""
@@ -87,6 +145,7 @@ class Table:
         self._cache.clear()
         for module, found in sites.items():
             self.put(module, found)
+        self._cache.clear()
 
     def places_of(self, name: str) -> list[Place]:
         """Where a name is defined."""

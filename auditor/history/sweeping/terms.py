@@ -250,6 +250,19 @@ def used(term: Term) -> frozenset[tuple[str, str]]:
     return found
 
 
+_read: dict[int, tuple[Term, frozenset[str], frozenset[str]]] = {}
+
+
+def read_by(term: Term) -> tuple[frozenset[str], frozenset[str]]:
+    """The free names of a term, and the roots in it."""
+    known = _read.get(id(term))
+    if known is None or known[0] is not term:
+        uses = used(term)
+        names = frozenset(word for how, word in uses if how != "root")
+        known = _read[id(term)] = term, names, frozenset(word for how, word in uses if how == "root")
+    return known[1], known[2]
+
+
 def _collect(part: Any, out: set[tuple[str, str]]) -> None:
     if not isinstance(part, tuple) or not part:
         return
