@@ -14,7 +14,8 @@ import msgspec
 
 from auditor import __version__
 from auditor.errors import UserError
-from auditor.gates.model import Report
+from auditor.gates.model import Arm, Report
+from auditor.history.arms import EFFECTS, told_effects
 from auditor.history.flags import Flag
 from auditor.native.model import Availability
 
@@ -36,9 +37,10 @@ class Baseline(msgspec.Struct, frozen=True):
 
 
 def baseline(report: Report, kernels: Availability | None, flags: tuple[Flag, ...]) -> Baseline:
-    """What a comparison asks of a tree, and no more: no arms, no proofs."""
+    """What a comparison asks of a tree, and no more: what arms do, shortly, and no proofs."""
     gates = tuple(
-        msgspec.structs.replace(gate, arms=(), roots=(), via=(), unknown_because=()) for gate in report.gates
+        msgspec.structs.replace(gate, arms=_short(gate.arms), roots=(), via=(), unknown_because=())
+        for gate in report.gates
     )
     slim = msgspec.structs.replace(report, gates=gates, predicates=())
     if kernels is not None:
@@ -50,6 +52,12 @@ def baseline(report: Report, kernels: Availability | None, flags: tuple[Flag, ..
         )
         kernels = msgspec.structs.replace(kernels, rows=rows, libraries=(), sites=(), packages=())
     return Baseline(SCHEMA_VERSION, f"sglang-auditor {__version__}", slim, kernels, flags)
+
+
+def _short(arms: tuple[Arm, ...]) -> tuple[Arm, ...]:
+    """Arms with no more effects than a comparison tells, and one to say that there are more."""
+    most = EFFECTS + 1
+    return tuple(msgspec.structs.replace(arm, effects=told_effects(arm)[:most]) for arm in arms)
 
 
 def dumps(kept: Baseline) -> bytes:

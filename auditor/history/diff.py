@@ -11,6 +11,7 @@ from typing import Any
 from auditor import __version__
 from auditor.errors import UserError
 from auditor.gates.model import Gate, Report
+from auditor.history.arms import arm_words, own_arm
 from auditor.history.causes import with_causes
 from auditor.history.defaults import with_flipped_defaults
 from auditor.history.findings import finding_changes
@@ -20,7 +21,7 @@ from auditor.history.model import KINDS, Change, Diff
 from auditor.history.words import short_name
 from auditor.native.model import Availability, Cell, Row
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.2"
 _ORDER = list(KINDS)
 
 
@@ -126,7 +127,12 @@ def came(gate: Gate, targets: tuple[str, ...]) -> Change:
 
 def went(gate: Gate, targets: tuple[str, ...]) -> Change:
     """A gate that is not there any more."""
-    return _of_gate("removed", gate, before={target: outcome(gate, target) for target in targets})
+    return _of_gate(
+        "removed",
+        gate,
+        before={target: outcome(gate, target) for target in targets},
+        own=tuple(target for target in targets if own_arm(gate, target)),
+    )
 
 
 def _of_gate(kind: str, gate: Gate, **facts: Any) -> Change:
@@ -164,7 +170,14 @@ def change_of(a: Gate, b: Gate, targets: tuple[str, ...]) -> Change | None:
         old_what=a.predicate if other_words else "",
         before={target: outcome(a, target) for target in differing},
         after={target: outcome(b, target) for target in differing},
+        did=_told(a, differing),
+        does=_told(b, differing),
     )
+
+
+def _told(gate: Gate, targets: Iterable[str]) -> dict[str, str]:
+    words = {target: arm_words(gate, target) for target in targets}
+    return {target: text for target, text in words.items() if text}
 
 
 def _elsewhere(a: Gate, b: Gate, targets: tuple[str, ...]) -> bool:

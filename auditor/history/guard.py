@@ -27,6 +27,12 @@ def tripping(diff: Diff, kinds: Collection[str] = (), deliberate: Collection[str
     if kinds:
         return tuple(change for change in found if change.kind in kinds)
     trips = [_trips(change) for change in found]
+    # that a condition is asked, or no longer, and says no: what leads there or away is the change
+    told = {(c.path, c.symbol) for c, trip in zip(found, trips, strict=True) if trip and not _only_asked(c)}
+    trips = [
+        trip and not (_only_asked(c) and (c.path, c.symbol) in told)
+        for c, trip in zip(found, trips, strict=True)
+    ]
     # the change that others follow from is what a person has to look at
     causes = {change.follows for change, trip in zip(found, trips, strict=True) if trip and change.follows}
     return tuple(c for c, trip in zip(found, trips, strict=True) if trip or (c.gate and c.gate in causes))
@@ -61,7 +67,17 @@ def joined(diff: Diff, changes: Collection[Change], others: Collection[Change]) 
     return tuple(other or own for other, own in at if other or id(own) in first)
 
 
+def _only_asked(change: Change) -> bool:
+    """Whether all that changed is whether a condition is asked which these targets do not fulfil."""
+    ways = {frozenset((before, change.after.get(t, ""))) for t, before in change.before.items()}
+    return change.kind == "outcome" and ways == {frozenset(("not reached", "no"))}
+
+
 def _trips(change: Change) -> bool:
+    if change.kind == "removed":
+        return bool(change.own)
+    if _only_asked(change) and not change.did and not change.does:
+        return False  # no is not followed by anything
     pairs = [(before, change.after.get(target, "")) for target, before in change.before.items()]
     if change.kind == "outcome":
         # what was open before and is decided now is news, but nobody relied on it

@@ -45,17 +45,33 @@ def join(old: Iterable[Gate], new: Iterable[Gate]) -> Joined:
     left = list({gate.id: gate for gate in old}.values())
     right = list({gate.id: gate for gate in new}.values())
     pairs: list[tuple[Gate, Gate]] = []
-    for key in (_same_place, _by_id, _same_words, _same_leaf):
+    for key in (_same_place, _same_branch, _by_meaning, _same_words, _same_leaf):
         found, left, right = _exact(left, right, key)
         pairs += found
     for group, least in ((_place, ALIKE), (_leaf, ALIKE), (_file, _VERY_ALIKE), (_anywhere, _VERY_ALIKE)):
         found, left, right = _similar(left, right, group, least)
         pairs += found
-    return pairs, left, right
+    found, left, right = _exact(left, right, _by_id)
+    return pairs + found, left, right
 
 
 def _same_place(gate: Gate) -> object:
     return gate.path, gate.symbol, gate.kind, gate.predicate
+
+
+def _same_branch(gate: Gate) -> object:
+    """An ``elif`` whose ``if`` went is an ``if`` now, and the other way round."""
+    return gate.path, gate.symbol, _branch(gate), gate.predicate
+
+
+def _branch(gate: Gate) -> str:
+    return "if" if gate.kind == "elif" else gate.kind
+
+
+def _by_meaning(gate: Gate) -> object:
+    """An id says the same of every name that asks for the GPU: where the values differ, the condition of
+    another gate may have taken its number."""
+    return gate.id, _values(gate)
 
 
 def _by_id(gate: Gate) -> object:

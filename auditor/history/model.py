@@ -53,6 +53,9 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     commits: tuple[Commit, ...] = ()  # those that touched the file, where known; one: it was this one
     area: str = ""
     follows: str = ""  # id of the gate whose change brought this one
+    did: dict[str, str] = {}  # target -> what its arm did before, where it goes another way now
+    does: dict[str, str] = {}  # target -> what its arm does now
+    own: tuple[str, ...] = ()  # targets that had an arm of their own at a gate that is gone
 
 
 class PatchState(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -208,6 +208,66 @@ def test_the_guard_trips_where_a_target_goes_another_way() -> None:
     assert tripping(compare(report(a=GATE), changed), {"added"}) == ()
 
 
+OWN = """
+def big():
+    return cap()[0] == 10
+
+
+def small():
+    return cap()[0] == 12
+
+
+def run():
+    if small():
+        careful()
+        way = 1
+    else:
+        start()
+        if big():
+            way = 2
+        elif cap()[0] == 9:
+            way = 3
+    return way
+"""
+WITHOUT = (
+    OWN[: OWN.index("    if small")]
+    + """    start()
+    if big():
+        way = 2
+    elif cap()[0] == 9:
+        way = 3
+    return way
+"""
+)
+
+
+def test_the_guard_trips_where_an_arm_of_its_own_is_gone_and_says_that_once() -> None:
+    old, new = report("sm_120", a=OWN), report("sm_120", a=WITHOUT)
+    # the two other conditions are asked now and say no: that follows, and is no news of its own
+    assert [(c.kind, c.what, c.own) for c in tripping(compare(old, new))] == [
+        ("removed", "small()", ("sm_120",))
+    ]
+    assert [c.what for c in changes(old, new) if c.kind == "outcome"] == ["big()", "cap()[0] == 9"]
+    assert tripped(new, old) == []  # they are no longer asked, and did nothing
+    more = WITHOUT.replace("way = 3", "way = 3\n    else:\n        way = 4")
+    (one,) = tripping(compare(report("sm_120", a=more), old))
+    assert (one.what, one.before, one.did) == ("cap()[0] == 9", {"sm_120": "no"}, {"sm_120": "set way = 4"})
+    assert tripped(report("sm_90", a=OWN), report("sm_90", a=WITHOUT)) == []
+
+
+def test_a_constant_that_is_gone_is_told_by_its_readers() -> None:
+    old = "SMALL = cap()[0] == 12\n\n\ndef run():\n    if SMALL:\n        return 1\n    return 2\n"
+    assert tripped(report("sm_120", a=old), report("sm_120", a=old.replace("SMALL", "LITTLE"))) == []
+    new = "def run():\n    return 2\n"
+    assert tripped(report("sm_120", a=old), report("sm_120", a=new)) == ["removed"]
+
+
+def test_a_change_says_what_the_target_did_and_does() -> None:
+    text = GATE.replace("return 1", "return slow()").replace("return 2", "raise ValueError")
+    (one,) = changes(report(a=text), report(a=text.replace("(12, 0)", "(12, 1)")))
+    assert (one.did, one.does) == ({"sm_120": "return slow()"}, {"sm_120": "raise ValueError"})
+
+
 def test_the_guard_trips_on_kernels_that_were_lost_not_on_those_that_came() -> None:
     before = kernels(a="runs", b="not-built", c="runs", d="unknown", f="runs", g="unknown")
     after = kernels(a="not-built", b="runs", d="raises", e="not-built", f="unknown")

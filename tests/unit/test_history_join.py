@@ -109,3 +109,19 @@ def test_of_several_alike_the_one_that_is_reached_alike_is_the_same() -> None:
         gate("z", "fast", line=30, end_line=32, reached=never),
     ]
     assert joined(old, new) == {"a": "x", "b": "z"}
+
+
+def test_a_branch_that_became_the_first_is_the_same_gate_and_the_one_before_it_is_gone() -> None:
+    # ids hold no name of what asks for the GPU: both ``if`` have one id
+    small = {"sm_100": "false", "sm_120": "true"}
+    old = [gate("id1", "is_small()", truth=small), gate("id2", "is_big()", line=12, kind="elif")]
+    new = [gate("id1", "is_big()"), gate("id3", "limit() > cap() >= (8, 0)", line=12, kind="elif")]
+    pairs, gone, come = join(old, new)
+    assert [(a.id, b.id) for a, b in pairs] == [("id2", "id1")]
+    assert [g.predicate for g in gone] == ["is_small()"]
+    assert [g.predicate for g in come] == ["limit() > cap() >= (8, 0)"]
+
+
+def test_an_id_joins_what_changed_its_value_if_nothing_else_does() -> None:
+    small = {"sm_100": "false", "sm_120": "true"}
+    assert joined([gate("id", "fits()")], [gate("id", "machine().is_huge", truth=small)]) == {"id": "id"}
