@@ -248,11 +248,18 @@ def test_the_guard_trips_where_an_arm_of_its_own_is_gone_and_says_that_once() ->
         ("removed", "small()", ("sm_120",))
     ]
     assert [c.what for c in changes(old, new) if c.kind == "outcome"] == ["big()", "cap()[0] == 9"]
-    assert tripped(new, old) == []  # they are no longer asked, and did nothing
-    more = WITHOUT.replace("way = 3", "way = 3\n    else:\n        way = 4")
-    (one,) = tripping(compare(report("sm_120", a=more), old))
-    assert (one.what, one.before, one.did) == ("cap()[0] == 9", {"sm_120": "no"}, {"sm_120": "set way = 4"})
+    assert tripped(new, old) == []  # an arm that is new is not what was relied on
     assert tripped(report("sm_90", a=OWN), report("sm_90", a=WITHOUT)) == []
+
+
+def test_a_condition_that_is_asked_now_trips_only_where_no_is_followed_by_something() -> None:
+    old = "def run(x):\n    return 1\n    if cap() >= (13, 0):\n        return 2\n"
+    new = old.replace("    return 1\n", "")
+    assert tripped(report("sm_120", a=old), report("sm_120", a=new)) == []
+    more = "    else:\n        slow()\n"
+    (one,) = tripping(compare(report("sm_120", a=old + more), report("sm_120", a=new + more)))
+    assert (one.before, one.after) == ({"sm_120": "not reached"}, {"sm_120": "no"})
+    assert (one.did, one.does) == ({}, {"sm_120": "call slow"})
 
 
 def test_a_constant_that_is_gone_is_told_by_its_readers() -> None:
