@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
+import msgspec
+
 from auditor import __version__
 from auditor.errors import UserError
 from auditor.gates.model import Gate, Report
@@ -16,7 +18,7 @@ from auditor.history.causes import with_causes
 from auditor.history.defaults import with_flipped_defaults
 from auditor.history.findings import finding_changes
 from auditor.history.flags import Flag
-from auditor.history.join import join
+from auditor.history.join import join, same_condition
 from auditor.history.model import KINDS, Change, Diff
 from auditor.history.words import short_name
 from auditor.native.model import Availability, Cell, Row
@@ -115,8 +117,12 @@ def gate_changes(old: Report, new: Report) -> tuple[list[Change], dict[str, int]
             changes.append(change)
     for gate in added:
         changes.append(came(gate, new.targets))
+    here = {key for gate in added for key in same_condition(gate)}
     for gate in removed:
-        changes.append(went(gate, old.targets))
+        change = went(gate, old.targets)
+        if change.own and not here.isdisjoint(same_condition(gate)):
+            change = msgspec.structs.replace(change, own=())  # it is asked elsewhere now
+        changes.append(change)
     return changes, {"gates": len(new.gates), "same": same, "undecided in both": undecided}
 
 

@@ -68,16 +68,20 @@ def joined(diff: Diff, changes: Collection[Change], others: Collection[Change]) 
     return tuple(other or own for other, own in at if other or id(own) in first)
 
 
-def _only_asked(change: Change) -> bool:
-    """Whether all that changed is whether a condition is asked which these targets do not fulfil."""
-    ways = {frozenset((before, change.after.get(t, ""))) for t, before in change.before.items()}
-    return change.kind == "outcome" and ways == {frozenset(("not reached", "no"))}
+#: Ways of a condition that is asked now, or no longer, without a target that fulfils it for sure.
+_ASKED = (frozenset(("not reached", "no")), frozenset(("not reached", "unknown")))
+
+
+def _only_asked(change: Change, ways: Collection[frozenset[str]] = _ASKED) -> bool:
+    """Whether all that changed is whether a condition is asked at all."""
+    pairs = {frozenset((before, change.after.get(t, ""))) for t, before in change.before.items()}
+    return change.kind == "outcome" and pairs <= set(ways)
 
 
 def _trips(change: Change) -> bool:
     if change.kind == "removed":
         return bool(change.own)
-    if _only_asked(change) and not change.did and not change.does:
+    if _only_asked(change, _ASKED[:1]) and not change.did and not change.does:
         return False  # no is not followed by anything
     pairs = [(before, change.after.get(target, "")) for target, before in change.before.items()]
     if change.kind == "outcome":

@@ -141,6 +141,13 @@ def alike(a: Gate, b: Gate) -> float:
     return score
 
 
+def same_condition(gate: Gate) -> list[object]:
+    """Keys by which two gates ask the same, though they may be two: in one file, or, where the condition holds
+    more than one name, anywhere."""
+    what = plain(gate.predicate), _values(gate)
+    return [(gate.path, *what)] + ([what] if _names(gate.predicate) >= _NAMES_NEAR else [])
+
+
 def _may_be_one(a: Gate, b: Gate) -> bool:
     """Whether two gates of different symbols can be one.
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.history.causes import folded, following
 from auditor.history.model import KINDS, Change, Diff
-from auditor.reporting.notes import PATCH_LINES, PATCH_NEWS, commit_words
+from auditor.reporting.notes import PATCH_LINES, PATCH_NEWS, arm_lines, commit_words
 from auditor.reporting.terminal import WIDEST
 from auditor.reporting.text import Page, Places, Span, clean
 
@@ -144,6 +144,10 @@ def _entry(change: Change, page: Page, places: Places, follow: int) -> None:
         page.paragraph(f"was at {places.text(change.old_path, change.old_line)}", indent=_INDENT)
     for text in _ways(change):
         page.paragraph(text, indent=_INDENT)
+    if change.own:
+        page.paragraph(f"{' '.join(change.own)} had an arm of its own here", indent=_INDENT)
+    for text in arm_lines(change):
+        page.paragraph(text, indent=_INDENT, most=2)
     if change.why and change.kind not in ("forced", "default"):
         page.paragraph(change.why, indent=_INDENT, most=2)
     if follow:

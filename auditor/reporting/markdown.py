@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from auditor.reporting.notes import LEVELS, Note, Paper, counted, targets_by_word
+from auditor.reporting.notes import GROUPS, LEVELS, Note, Paper, counted, targets_by_word
 from auditor.reporting.text import clean
 
 #: A comment holds 65,536 characters, a job's summary a MiB of which more would be dropped as a whole.
@@ -32,15 +32,13 @@ def render(paper: Paper, most: int = COMMENT) -> str:
     if len(out) > most - tail_room:
         return out[: most - tail_room].rsplit("\n", 1)[0] + "\n\n… cut\n"
     left = len(paper.notes)
-    for level in LEVELS:
-        notes = [note for note in paper.notes if note.level == level]
-        if not notes:
-            continue
+    for level, group, notes in _groups(paper):
         folded = level == "note" or len(notes) > _OPEN
-        title = f"{_HEADS[level]} ({len(notes):,})"
+        title = f"{_HEADS[level]}{': ' + group if group else ''} ({len(notes):,})"
         start = f"\n<details><summary>{title}</summary>\n\n" if folded else f"\n#### {title}\n\n"
         end = "\n</details>\n" if folded else ""
-        block = start + "| place | what | targets |\n| --- | --- | --- |\n"
+        block = start + (f"{GROUPS[group]}\n\n" if group else "")
+        block += "| place | what | targets |\n| --- | --- | --- |\n"
         shown = 0
         for row in _rows(notes):
             if len(out) + len(block) + len(row) + len(end) > most - tail_room:
@@ -56,6 +54,15 @@ def render(paper: Paper, most: int = COMMENT) -> str:
     if left:
         out += f"\n… and {left:,} more that do not fit here\n"
     return out
+
+
+def _groups(paper: Paper) -> Iterable[tuple[str, str, list[Note]]]:
+    """The notes by level, and those that trip the guard by what happened, in order."""
+    for level in LEVELS:
+        for group in ("", *GROUPS):
+            notes = [note for note in paper.notes if (note.level, note.group) == (level, group)]
+            if notes:
+                yield level, group, notes
 
 
 def _rows(notes: Iterable[Note]) -> Iterable[str]:

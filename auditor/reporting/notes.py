@@ -26,6 +26,14 @@ _LEVEL_OF = {
 }
 #: Kinds of change that a person wants to see even where they do not trip the guard.
 _LOUD_KINDS = frozenset({"outcome", "kernel", "forced", "default"})
+#: What trips the guard, the most certain loss first, with what to do about it.
+GROUPS = {
+    "lost": "An arm of its own or a kernel is gone. Does the target work without it?",
+    "another way": "A decision comes out otherwise for the target. Is the arm that it takes built for it?",
+    "settings": "What is set for the target, whatever the user wrote, or what it gets where nothing is set.",
+    "open now": "What decided it is not followed, or asks for more than the GPU. The source has to be read.",
+    "patches": "A patch that you carry, or what its result should hold.",
+}
 #: Verdicts that are no fault in themselves: they are counted, and listed where everything is asked for.
 QUIET_VERDICTS = frozenset({"undecided", "same"})
 #: A chain of predicates longer than this is cut; real ones have up to nine steps.
@@ -73,11 +81,15 @@ class Note:
     detail: tuple[str, ...] = ()
     chain: tuple[Step, ...] = ()
     fix: str = ""
+    group: str = ""  # one of GROUPS for what trips the guard
+    weight: int = 0  # how many others follow from it
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Worst first, then by place."""
-        return LEVELS.index(self.level), self.path, self.line, self.rule, self.message, self.key
+        """Worst first, of these what most hangs on, then by place."""
+        group = list(GROUPS).index(self.group) if self.group else -1
+        place = self.path, self.line, self.rule, self.message, self.key
+        return LEVELS.index(self.level), group, -self.weight, *place
 
 
 @dataclass(frozen=True)
@@ -263,6 +275,7 @@ def _of_patch(state: PatchState) -> Note:
         key=_key(rule, state.patchset, state.name),
         area="patches",
         detail=state.detail[:PATCH_LINES],
+        group="patches" if state.trips else "",
     )
 
 
@@ -272,7 +285,7 @@ PATCH_LINES = 12
 
 def _of_change(change: Change, trips: bool, follow: int = 0) -> Note:
     ways = {
-        target: " → ".join(w for w in (change.before.get(target, ""), change.after.get(target, "")) if w)
+        target: " → ".join(w for w in (change.before.get(target, ""), _after(change, target)) if w)
         for target in dict.fromkeys((*change.before, *change.after))
     }
     detail = []
@@ -280,17 +293,24 @@ def _of_change(change: Change, trips: bool, follow: int = 0) -> Note:
         detail.append(following(follow))
     if change.old_path:
         detail.append(f"was at {change.old_path}:{change.old_line}")
+    if change.kind == "removed":
+        detail.append("the place is in the older tree")
+    if change.own:
+        detail.append(f"{' '.join(change.own)} had an arm of its own here")
+    detail += arm_lines(change)
     if change.why and change.kind not in ("forced", "default"):
         detail.append(change.why)
     if change.commits:
         detail.append(commit_words(change))
+    if trips and change.gate and change.kind != "removed":
+        detail.append(f"gate {change.gate}")
     what = change.what
     if change.old_what and change.old_what != change.what:
         what = f"{change.old_what} → {change.what}"
     rule = f"change/{change.kind}"
     return Note(
         rule=rule,
-        level="error" if trips else "warning" if change.kind in _LOUD_KINDS else "note",
+        level="error" if trips else _level_of_change(change),
         path=change.path,
         line=change.line,
         end_line=change.line,
@@ -300,7 +320,43 @@ def _of_change(change: Change, trips: bool, follow: int = 0) -> Note:
         key=_key(rule, change.gate or "\0".join((change.path, change.symbol, change.what))),
         area=change.area,
         detail=tuple(detail),
+        group=_group(change) if trips else "",
+        weight=follow,
     )
+
+
+def _after(change: Change, target: str) -> str:
+    return "gone" if change.kind == "removed" else change.after.get(target, "")
+
+
+def _group(change: Change) -> str:
+    if change.kind in ("forced", "default"):
+        return "settings"
+    if change.kind in ("removed", "kernel"):
+        return "lost"
+    return "open now" if set(change.after.values()) == {"unknown"} else "another way"
+
+
+def _level_of_change(change: Change) -> str:
+    """What came is good to know; what a target had and has no more deserves a look."""
+    if change.kind == "kernel":
+        return "warning" if "runs" in change.before.values() else "note"
+    if change.kind in ("forced", "default"):
+        return "warning" if set(change.after.values()) & set(_LEVEL_OF) else "note"
+    return "warning" if change.kind in _LOUD_KINDS else "note"
+
+
+def arm_lines(change: Change) -> list[str]:
+    """What the arm did that a target took, and what the one does that it takes now."""
+    out = []
+    for word, told in (("before", change.did), ("now", change.does)):
+        by_text: dict[str, list[str]] = {}
+        for target, text in told.items():
+            by_text.setdefault(text, []).append(target)
+        for text, names in by_text.items():
+            whose = f" on {' '.join(names)}" if len(by_text) > 1 else ""
+            out.append(f"{word}{whose}: {text}")
+    return out
 
 
 def commit_words(change: Change) -> str:
@@ -328,10 +384,17 @@ def sentence(note: Note) -> str:
     return clean(f"{note.message} ({words})" if words else note.message)
 
 
+#: How the levels of a comparison are counted: none of them is a fault of the tree.
+_CHANGES = {"error": "must be looked at", "warning": "worth a look", "note": "to know"}
+
+
 def counted(paper: Paper) -> str:
-    """``3 errors, 2 warnings, 4 notes; 210 undecided not listed``."""
+    """``3 errors, 2 warnings, 4 notes; 210 undecided not listed``; of two trees ``3 must be looked at``."""
     numbers = Counter(note.level for note in paper.notes)
-    parts = [f"{numbers[lv]:,} {lv}{'' if numbers[lv] == 1 else 's'}" for lv in LEVELS if numbers[lv]]
+    if any(note.rule.startswith(("change/", "patchset/")) for note in paper.notes):
+        parts = [f"{numbers[level]:,} {_CHANGES[level]}" for level in LEVELS if numbers[level]]
+    else:
+        parts = [f"{numbers[lv]:,} {lv}{'' if numbers[lv] == 1 else 's'}" for lv in LEVELS if numbers[lv]]
     text = ", ".join(parts) or paper.nothing
     rest = [f"{number:,} {what}" for what, number in sorted(paper.left_out.items()) if number]
     return f"{text}; not listed: {', '.join(rest)}" if rest else text

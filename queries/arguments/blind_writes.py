@@ -73,7 +73,7 @@ def _pairs(context, walks, calls, words):
         if any(entry[3] for entry in waiting):  # an arm for this model says more than one for all
             waiting = [entry for entry in waiting if entry[3]]
         for arm_path, arm_name, arm, _, mine in waiting:
-            same = " (the same value)" if arm.value == write.value else ""
+            same = arm.value == write.value
             yield Match(
                 path,
                 write.line,
@@ -84,9 +84,10 @@ def _pairs(context, walks, calls, words):
                     "VALUE": write.value,
                     "MODELS": ", ".join(models[:3]),
                     "ARM": f"{arm_path.rsplit('/', 1)[-1]}:{arm.line} ({arm_name})",
-                    "WANTED": arm.value + same,
+                    "WANTED": arm.value + (" (the same value)" if same else ""),
                 },
-                verdict=dict.fromkeys(sorted(mine), "wrong-default"),
+                # what is set is what the arm would have set: only the arm is idle
+                verdict=dict.fromkeys(sorted(mine), "dead-arm" if same else "wrong-default"),
             )
 
 

@@ -252,6 +252,11 @@ def test_the_guard_trips_where_an_arm_of_its_own_is_gone_and_says_that_once() ->
     assert tripped(report("sm_90", a=OWN), report("sm_90", a=WITHOUT)) == []
 
 
+def test_an_arm_of_its_own_that_is_asked_for_elsewhere_in_the_file_is_not_lost() -> None:
+    moved = WITHOUT + "\n\ndef start(model, name):\n    if small():\n        careful(model)\n"
+    assert tripped(report("sm_120", a=OWN), report("sm_120", a=moved)) == []
+
+
 def test_a_condition_that_is_asked_now_trips_only_where_no_is_followed_by_something() -> None:
     old = "def run(x):\n    return 1\n    if cap() >= (13, 0):\n        return 2\n"
     new = old.replace("    return 1\n", "")
