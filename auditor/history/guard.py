@@ -29,7 +29,12 @@ def tripping(diff: Diff, kinds: Collection[str] = (), deliberate: Collection[str
     trips = [_trips(change) for change in found]
     # that a condition is asked, or no longer, and says no: what leads there or away is the change
     told = {(c.path, c.symbol) for c, trip in zip(found, trips, strict=True) if trip and not _only_asked(c)}
-    told |= {(c.path, c.symbol) for c in found if c.kind == "added" and "yes" in c.after.values()}
+    # and so is an arm that they take and that came or went there
+    told |= {
+        (c.path, c.symbol)
+        for c in found
+        if c.kind in ("added", "removed") and "yes" in {*c.before.values(), *c.after.values()}
+    }
     trips = [
         trip and not (_only_asked(c) and (c.path, c.symbol) in told)
         for c, trip in zip(found, trips, strict=True)

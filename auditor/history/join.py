@@ -142,8 +142,8 @@ def alike(a: Gate, b: Gate) -> float:
 
 
 def same_condition(gate: Gate) -> list[object]:
-    """Keys by which two gates ask the same, though they may be two: in one file, or, where the condition holds
-    more than one name, anywhere."""
+    """Keys by which two gates ask the same, though they may be two: within a file, and anywhere if the
+    condition holds more than one name."""
     what = plain(gate.predicate), _values(gate)
     return [(gate.path, *what)] + ([what] if _names(gate.predicate) >= _NAMES_NEAR else [])
 

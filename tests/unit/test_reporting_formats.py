@@ -216,7 +216,7 @@ def test_a_comparison_makes_errors_of_what_tripped() -> None:
     )
     found = of_diff(diff, ("toy",), (change,), "quiet")
     assert [(n.level, n.rule) for n in found.notes] == [("error", "change/outcome"), ("note", "change/added")]
-    assert found.notes[0].detail == ("c7397de57 #28231 2026-06-19 Take it",)
+    assert found.notes[0].detail == ("c7397de57 #28231 2026-06-19 Take it", "gate aa")
     assert dict(found.notes[0].verdicts) == {"sm_120": "no → yes"}
     assert "c7397de57 \\#28231" in markdown.render(found)
 
