@@ -12,11 +12,11 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 SMOKE = build/smoke
 
-.PHONY: help audit wheels sarif test lint types contract smoke check kernels reports reports-check docs bench format clean
+.PHONY: help audit wheels sarif test lint types contract smoke check coverage kernels reports reports-check docs docs-check bench format clean
 
 help:
 	@sed -n '1,4p' Makefile
-	@echo "#   make check    what CI runs: test lint types contract smoke"
+	@echo "#   make check    what CI runs: test lint types contract reports-check docs-check smoke"
 	@echo "#   also: kernels (compile what patchsets/sm120 declares), reports (the committed audits), docs, bench, format, clean; PYTHON=python3.12 picks the interpreter"
 
 $(VENV)/.made:
@@ -59,9 +59,12 @@ test: $(VENV)/.dev
 	SGLANG_AUDITOR_WHEELS=$${SGLANG_AUDITOR_WHEELS:-$(CURDIR)/$(WHEELS)} \
 	SGLANG_AUDITOR_SARIF=$${SGLANG_AUDITOR_SARIF:-$(CURDIR)/$(SARIF)/package} $(BIN)/python -m pytest $(PYTEST_ARGS)
 
+# Style; names that nothing mentions; lines that stand twice.
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/vulture
+	$(BIN)/pylint auditor
 
 types: $(VENV)/.dev
 	$(BIN)/mypy
@@ -84,7 +87,13 @@ smoke: $(VENV)/.dev
 	cd $(SMOKE)/empty && ../venv/bin/sglang-auditor patches --version
 	@echo "smoke: ok"
 
-check: test lint types contract smoke
+check: test lint types contract reports-check docs-check smoke
+
+# Branches taken by the tests, in the rooms where a branch not taken is a wrong answer.
+COVERED = auditor/program auditor/gates auditor/patching
+coverage: $(VENV)/.dev
+	SGLANG_AUDITOR_WHEELS=$${SGLANG_AUDITOR_WHEELS:-$(CURDIR)/$(WHEELS)} $(BIN)/python -m pytest -q -n auto --cov-branch \
+	  --cov-report=term:skip-covered $(addprefix --cov=,$(COVERED))
 
 # Every configuration of the kernels of a patchset, compiled for its targets; no GPU. `make test` does it too.
 SET = sm120
@@ -92,11 +101,17 @@ kernels: $(VENV)/.dev
 	$(BIN)/patches verify $(SET) --kernels
 
 # The site, strictly: a dead link or a page that nothing leads to fails. Tests check the same without it.
-docs: $(VENV)/.dev
-	$(PIP) install --prefer-binary -e '.[docs]'
+docs: $(VENV)/.docs
 	$(BIN)/python scripts/pages.py
 	$(BIN)/python scripts/pictures.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build
+
+docs-check: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --site-dir build/site
+
+$(VENV)/.docs: $(VENV)/.dev
+	$(PIP) install --prefer-binary -e '.[docs]'
+	touch $@
 
 # The committed audits in reports/, from the wheels (and the commit, where SGLANG_CLONE names a clone).
 reports: wheels $(VENV)/.dev

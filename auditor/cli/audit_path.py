@@ -8,12 +8,10 @@ import click
 
 from auditor.cli.command import VerbCommand
 from auditor.cli.options import Request, tree_options
-from auditor.cli.source import opened, tree_words
+from auditor.cli.source import opened, show
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from auditor.gates.path_model import Dossier
 
 
@@ -31,7 +29,7 @@ def path(model: str, request: Request) -> int:
 
     Arguments and environment are those of a fresh start; --assume arg.NAME=VALUE gives one.
     """
-    from auditor.cli.output import render, write_bytes
+    from auditor.cli.output import write_bytes
     from auditor.cli.progress import Progress
     from auditor.gates.audit import AuditOptions
     from auditor.gates.path import dossier
@@ -51,18 +49,7 @@ def path(model: str, request: Request) -> int:
         if request.format == "json":
             write_bytes(pathjson.dumps(report), request.output)
         else:
-
-            def draw(console: Console) -> None:
-                pathpage.render(
-                    report,
-                    console,
-                    verbose=request.verbose,
-                    quiet=request.quiet,
-                    tree=tree,
-                    command=tree_words(request),
-                )
-
-            render(draw, request.output, request.color)
+            show(pathpage.render, report, request, tree)
     return exit_code(report, request.fail_on)
 
 

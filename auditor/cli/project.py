@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from auditor.cli.output import render, write_bytes
+from auditor.cli.output import write_bytes
 from auditor.cli.request import FORMATS, Request, in_actions
-from auditor.cli.source import audited, audited_json, opened, tree_words
+from auditor.cli.source import audited, audited_json, opened, show
 from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from auditor.gates.model import Report
 
 
@@ -53,17 +51,7 @@ def audit_project(request: Request) -> int:
                 return exit_code(report, request.fail_on)
             from auditor.reporting import terminal
 
-            def draw(console: Console) -> None:
-                terminal.render(
-                    report,
-                    console,
-                    verbose=request.verbose,
-                    quiet=request.quiet,
-                    tree=tree,
-                    command=tree_words(request),
-                )
-
-            render(draw, request.output, request.color)
+            show(terminal.render, report, request, tree)
             if in_actions():
                 from auditor.cli.papers import annotate, report_paper
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from auditor.cli.progress import Progress
 from auditor.cli.request import Request
@@ -90,6 +90,23 @@ def _decoded(data: bytes) -> Report:
     from auditor.reporting import jsonout
 
     return jsonout.loads(data, "a kept report")
+
+
+def show(page: Callable[..., None], report: Any, request: Request, tree: SourceTree) -> None:
+    """Print a report by its page for terminals, where and how the request says."""
+    from auditor.cli.output import render
+
+    def draw(console: Any) -> None:
+        page(
+            report,
+            console,
+            verbose=request.verbose,
+            quiet=request.quiet,
+            tree=tree,
+            command=tree_words(request),
+        )
+
+    render(draw, request.output, request.color)
 
 
 def tree_words(request: Request) -> str:

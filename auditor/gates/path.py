@@ -23,8 +23,9 @@ from auditor.gates.audit import (
     query_findings,
     source_files,
 )
+from auditor.gates.cache import tree_facts
 from auditor.gates.discover import Collector, finish
-from auditor.gates.model import VERDICTS, Finding, Gate, Problem, TreeFacts
+from auditor.gates.model import VERDICTS, Finding, Gate, Problem
 from auditor.gates.path_choice import (
     Decide,
     Factory,
@@ -104,16 +105,7 @@ def dossier(
         schema_version=SCHEMA_VERSION,
         tool=f"sglang-auditor {__version__}",
         project=profile.name,
-        tree=TreeFacts(
-            kind=info.kind,
-            label=info.label,
-            content_id=info.content_id,
-            commit=info.commit,
-            version=info.version,
-            date=info.date,
-            describe=info.describe,
-            dirty=info.dirty,
-        ),
+        tree=tree_facts(info),
         targets=tuple(options.targets),
         reference=options.reference,
         assumptions=dict(sorted(told.items())),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from auditor.program.values import EMPTY, V
+from auditor.program.values import EMPTY, Function, V
 
 
 class Frame:
@@ -95,6 +95,28 @@ class Frame:
         self.touched: list[Any] = []  # containers changed in place
         self.loose: set[str] = set()  # names that functions inside rebind
         self.effects: dict[tuple[str, str], V] = {}  # module globals that called functions have set
+
+    @classmethod
+    def of(
+        cls,
+        function: Function,
+        env: dict[str, V],
+        full: int,
+        depth: int,
+        recorder: Callable[..., None] | None = None,
+    ) -> Frame:
+        """A frame at the start of a function of the tree; ``env`` holds its parameters."""
+        return cls(
+            function.module,
+            env,
+            full=full,
+            kind="function",
+            owner=function.owner,
+            parent=function.closure,
+            symbol=function.qualname,
+            recorder=recorder,
+            depth=depth,
+        )
 
     def control(self) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
         """Roots, names and reasons of every test that decides whether control is here."""

@@ -138,16 +138,7 @@ class Functions(Calls):
             return V(unknown(f"call {function.qualname}()"))
         if self.opaque_decorator(function, self.module_frame(function.module)):
             return V(unknown(f"decorated {function.qualname}"))
-        fr = Frame(
-            function.module,
-            env,
-            full=self.full,
-            kind="function",
-            owner=function.owner,
-            parent=function.closure,
-            symbol=function.qualname,
-            depth=depth + 1,
-        )
+        fr = Frame.of(function, env, self.full, depth + 1)
         if function.owner is not None and node.args.args and function.kind != "staticmethod":
             fr.this = node.args.args[0].arg
         self._running.add(token)

@@ -201,16 +201,7 @@ class Runner(Stepping):
             return None
         outer, relation = self.top, self.relation(fr)
         env.update(cells(outer.env))
-        inner = Frame(
-            function.module,
-            env,
-            full=self.full,
-            kind="function",
-            owner=function.owner,
-            parent=function.closure,
-            symbol=function.qualname,
-            depth=min(fr.depth + 1, 6),
-        )
+        inner = Frame.of(function, env, self.full, min(fr.depth + 1, 6))
         if function.owner is not None and node.args.args and function.kind != "staticmethod":
             inner.this = node.args.args[0].arg
         if relation != "aside":

@@ -113,17 +113,7 @@ class Visiting(Recording):
         for extra in (spec.vararg, spec.kwarg):
             if extra is not None:
                 env[extra.arg] = V(unknown(f"value {extra.arg}"))
-        fr = Frame(
-            function.module,
-            env,
-            full=self.full,
-            kind="function",
-            owner=function.owner,
-            parent=function.closure,
-            symbol=function.qualname,
-            recorder=recorder,
-            depth=1,
-        )
+        fr = Frame.of(function, env, self.full, 1, recorder)
         if function.owner is not None and spec.args and function.kind != "staticmethod":
             first = spec.args[0].arg
             fr.this = first

@@ -15,7 +15,7 @@ from string import Formatter
 import msgspec
 
 from auditor.arch.targets import load_targets
-from auditor.gates.model import VERDICTS, Gate
+from auditor.gates.model import VERDICTS
 from auditor.queries.model import DEFAULT, FROM, REFERENCE, WHEN, Example, GateMatch, Query, listed
 from auditor.queries.pattern import PatternError, shape
 
@@ -323,8 +323,3 @@ def _names(query: Query) -> Iterator[Problem]:
                 f"{text!r} is a spelling of a predicate and stops matching when upstream renames it",
                 ("say what it means: `truth: {sm_120: 'true', sm_100: 'false'}`",),
             )
-
-
-def gate_field(gate: Gate, name: str) -> str:
-    """A gate's field as a message shows it."""
-    return str(getattr(gate, name))

@@ -654,9 +654,7 @@ class Maker:
         if not base or self.chance(40):
             self.add("    def __init__(self, on, size):")
             if base and self.chance(60):
-                self.add(
-                    f"        super().__init__(on, {self.integer(['isize'.replace('isize', 'size')], 0) if False else 'size'})"
-                )
+                self.add("        super().__init__(on, size)")
             self.add(f"        self.on = {self.pick(('on', self.boolean([], 1), 'on and IS_NEW'))}")
             self.add(f"        self.size = {self.pick(('size', self.integer([], 1)))}")
             if self.chance(40):

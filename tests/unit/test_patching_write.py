@@ -205,10 +205,6 @@ def test_staged_patches_can_be_added_to_and_committed(tmp_path: Path) -> None:
     assert snapshot(root) == before
 
 
-class Killed(BaseException):
-    """Stands for the end of the process: nothing is cleaned up."""
-
-
 def count_calls(monkeypatch: pytest.MonkeyPatch, at: int) -> list[str]:
     """Let the process end, without any clean-up, before the ``at``-th call that changes the disk."""
     seen: list[str] = []
