@@ -95,11 +95,14 @@ def file_of(folder: Path, commit: str) -> Path:
 class Work:
     """The audits of a range, as many as there is time for."""
 
-    def __init__(self, repo: GitRepo, commits: list[str], request: Request, folder: Path) -> None:
+    def __init__(
+        self, repo: GitRepo, commits: list[str], request: Request, folder: Path, among: Path | None
+    ) -> None:
         self.repo = repo
         self.commits = commits
         self.request = request
         self.folder = folder
+        self.among = among
         self.tool = tool_digest()
         self.asked = Asked(
             request.targets, request.reference, request.assumptions, request.defaults, request.project
@@ -138,9 +141,8 @@ class Work:
         ]
         if not free:
             return None
-        for end in (0, len(self.commits) - 1):
-            if end in free:
-                return end
+        for end in {0, len(self.commits) - 1}.intersection(free):
+            return end
         best = None
         for a, b in zip(there, there[1:]):
             inside = [n for n in free if a < n < b]
@@ -292,6 +294,7 @@ def main() -> int:
     parser.add_argument("--keep", required=True, type=Path)
     parser.add_argument("--target", default="sm_120")
     parser.add_argument("--only", default="", help="these commits alone, made again")
+    parser.add_argument("--among", type=Path, help="a file of commits: no others are audited")
     parser.add_argument("--table", action="store_true")
     asked = parser.parse_args()
     request = request_of("sglang", ["--path", asked.repo, "--target", asked.target, "--quiet"])
@@ -301,7 +304,7 @@ def main() -> int:
     only = {repo.commit(word).oid for word in asked.only.split(",") if word}
     if asked.work == "audits":
         asked.keep.mkdir(parents=True, exist_ok=True)
-        work = Work(repo, commits, request, asked.keep)
+        work = Work(repo, commits, request, asked.keep, asked.among)
         if not only:
             work.run()
         for at in sorted(commits.index(commit) for commit in only):
