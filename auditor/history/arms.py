@@ -15,6 +15,11 @@ def own_arm(gate: Gate, target: str) -> bool:
     return gate.kind not in _VALUES and gate.verdict.get(target) == "workaround"
 
 
+def refuses(gate: Gate, target: str) -> bool:
+    """Whether a target is stopped for sure where the reference goes on."""
+    return gate.verdict.get(target) == "blocked" and gate.reached.get(target) == "true"
+
+
 def told_effects(arm: Arm) -> tuple[Effect, ...]:
     """The effects without calls whose result another one names, each once."""
     said = [effect.what for effect in arm.effects if effect.kind != "call"]

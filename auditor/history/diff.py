@@ -13,7 +13,7 @@ import msgspec
 from auditor import __version__
 from auditor.errors import UserError
 from auditor.gates.model import Gate, Report
-from auditor.history.arms import arm_words, own_arm
+from auditor.history.arms import arm_words, own_arm, refuses
 from auditor.history.causes import with_causes
 from auditor.history.defaults import with_flipped_defaults
 from auditor.history.findings import finding_changes
@@ -115,8 +115,13 @@ def gate_changes(old: Report, new: Report) -> tuple[list[Change], dict[str, int]
             undecided += any(outcome(b, target) == "unknown" for target in new.targets)
         else:
             changes.append(change)
+    there = _functions(old)
     for gate in added:
-        changes.append(came(gate, new.targets))
+        change = came(gate, new.targets)
+        if f"{gate.path}:{gate.symbol}" in there:
+            stopped = tuple(target for target in new.targets if refuses(gate, target))
+            change = msgspec.structs.replace(change, refuses=stopped)
+        changes.append(change)
     here = {key for gate in added for key in same_condition(gate)}
     for gate in removed:
         change = went(gate, old.targets)
@@ -124,6 +129,16 @@ def gate_changes(old: Report, new: Report) -> tuple[list[Change], dict[str, int]
             change = msgspec.structs.replace(change, own=())  # it is asked elsewhere now
         changes.append(change)
     return changes, {"gates": len(new.gates), "same": same, "undecided in both": undecided}
+
+
+def _functions(report: Report) -> set[str]:
+    """Functions that ask for the GPU, as path:symbol: what an audit knows of what was there."""
+    out = {f"{gate.path}:{gate.symbol}" for gate in report.gates}
+    modules = {gate.path: gate.module for gate in report.gates}
+    for item in report.predicates:
+        if item.path in modules:
+            out.add(f"{item.path}:{item.name.removeprefix(modules[item.path] + '.')}")
+    return out
 
 
 def came(gate: Gate, targets: tuple[str, ...]) -> Change:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 import msgspec
@@ -26,7 +27,7 @@ def tripping(diff: Diff, kinds: Collection[str] = (), deliberate: Collection[str
         found = tuple(c for c in found if {c.gate, c.old_gate}.isdisjoint(deliberate))
     if kinds:
         return tuple(change for change in found if change.kind in kinds)
-    trips = [_trips(change) for change in found]
+    trips = [_trips(change, diff.targets) for change in found]
     # that a condition is asked, or no longer, and says no: what leads there or away is the change
     told = {(c.path, c.symbol) for c, trip in zip(found, trips, strict=True) if trip and not _only_asked(c)}
     # and so is an arm that they take and that came or went there
@@ -83,7 +84,17 @@ def _only_asked(change: Change, ways: Collection[frozenset[str]] = _ASKED) -> bo
     return change.kind == "outcome" and pairs <= set(ways)
 
 
-def _trips(change: Change) -> bool:
+def _named_for(flag: str, targets: Collection[str]) -> bool:
+    """Whether a flag has a target in its name (``..._SM120_...``): whoever has that GPU lives by it."""
+    numbers = "|".join(target.removeprefix("sm_") for target in targets)
+    return re.search(rf"(?<![A-Z0-9])SM_?(?:{numbers})(?![0-9])", flag, re.IGNORECASE) is not None
+
+
+def _trips(change: Change, targets: Collection[str]) -> bool:
+    if change.refuses:
+        return True
+    if change.kind == "flag":
+        return _named_for(change.what, targets) or _named_for(change.old_what, targets)
     if change.kind == "removed":
         return bool(change.own)
     if _only_asked(change, _ASKED[:1]) and not change.did and not change.does:

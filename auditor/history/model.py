@@ -56,6 +56,7 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True):
     did: dict[str, str] = {}  # target -> what its arm did before, where it goes another way now
     does: dict[str, str] = {}  # target -> what its arm does now
     own: tuple[str, ...] = ()  # targets that had an arm of their own at a gate that is gone
+    refuses: tuple[str, ...] = ()  # targets that a gate which is new stops, in a function that was there
 
 
 class PatchState(msgspec.Struct, frozen=True, omit_defaults=True):

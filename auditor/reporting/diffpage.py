@@ -146,6 +146,8 @@ def _entry(change: Change, page: Page, places: Places, follow: int) -> None:
         page.paragraph(text, indent=_INDENT)
     if change.own:
         page.paragraph(f"{' '.join(change.own)} had an arm of its own here", indent=_INDENT)
+    if change.refuses:
+        page.paragraph(f"{' '.join(change.refuses)} went on here, and is refused", indent=_INDENT)
     for text in arm_lines(change):
         page.paragraph(text, indent=_INDENT, most=2)
     if change.why and change.kind not in ("forced", "default"):

@@ -28,7 +28,7 @@ _LEVEL_OF = {
 _LOUD_KINDS = frozenset({"outcome", "kernel", "forced", "default"})
 #: What trips the guard, the most certain loss first, with what to do about it.
 GROUPS = {
-    "lost": "An arm of its own or a kernel is gone. Does the target work without it?",
+    "lost": "An arm of its own or a kernel is gone, or what went on is refused. Does the target do without?",
     "another way": "A decision comes out otherwise for the target. Is the arm that it takes built for it?",
     "settings": "What is set for the target, whatever the user wrote, or what it gets where nothing is set.",
     "open now": "What decided it is not followed, or asks for more than the GPU. The source has to be read.",
@@ -297,6 +297,8 @@ def _of_change(change: Change, trips: bool, follow: int = 0) -> Note:
         detail.append("the place is in the older tree")
     if change.own:
         detail.append(f"{' '.join(change.own)} had an arm of its own here")
+    if change.refuses:
+        detail.append(f"{' '.join(change.refuses)} went on here, and is refused")
     detail += arm_lines(change)
     if change.why and change.kind not in ("forced", "default"):
         detail.append(change.why)
@@ -330,9 +332,9 @@ def _after(change: Change, target: str) -> str:
 
 
 def _group(change: Change) -> str:
-    if change.kind in ("forced", "default"):
+    if change.kind in ("forced", "default", "flag"):
         return "settings"
-    if change.kind in ("removed", "kernel"):
+    if change.kind in ("removed", "kernel") or change.refuses:
         return "lost"
     return "open now" if set(change.after.values()) == {"unknown"} else "another way"
 

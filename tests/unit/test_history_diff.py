@@ -252,6 +252,53 @@ def test_the_guard_trips_where_an_arm_of_its_own_is_gone_and_says_that_once() ->
     assert tripped(report("sm_90", a=OWN), report("sm_90", a=WITHOUT)) == []
 
 
+RESOLVE = """
+def supported(many):
+    return cap()[0] == 10 or (cap()[0] == 9 and not many)
+
+
+def resolve(name, many):
+    if name == "fast" and not supported(many):
+        return "slow"
+    return name
+"""
+
+
+def test_the_guard_trips_where_a_function_that_was_there_refuses_a_target_for_sure() -> None:
+    head = "def resolve(name, many):\n"
+    refusal = "    if cap()[0] not in (9, 10):\n        raise ValueError(name)\n"
+    new = report("sm_120", a=RESOLVE.replace(head, head + refusal))
+    (one,) = tripping(compare(report("sm_120", a=RESOLVE), new))
+    assert (one.kind, one.what, one.refuses) == ("added", "cap()[0] not in (9, 10)", ("sm_120",))
+    # under a condition that is not known it may be for what is new; and a new function was not relied on
+    asked = refusal.replace("if cap()", 'if name == "new" and cap()')
+    other = "\n\ndef fresh(name):\n" + refusal
+    for text in (RESOLVE.replace(head, head + asked), RESOLVE + other):
+        assert tripped(report("sm_120", a=RESOLVE), report("sm_120", a=text)) == []
+    assert (
+        tripped(report("sm_100", a=RESOLVE), report("sm_100", a=RESOLVE.replace(head, head + refusal))) == []
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "trips"),
+    [
+        ("APP_SM120_BACKEND", True),
+        ("APP_SM_120_BACKEND", True),
+        ("APP_USE_SM120", True),
+        ("APP_SM1200_BACKEND", False),
+        ("APP_SM100_BACKEND", False),
+        ("APP_CHASM120", False),
+    ],
+)
+def test_a_flag_named_for_the_target_trips_whatever_becomes_of_it(name: str, trips: bool) -> None:
+    old = {"APP_OTHER": flag("APP_OTHER")}
+    for flags in ((old, {**old, name: flag(name)}), ({**old, name: flag(name)}, old)):
+        diff = compare(report("sm_120", a=GATE), report("sm_120", a=GATE), flags=flags)
+        assert [change.kind for change in diff.changes] == ["flag"]
+        assert bool(tripping(diff)) is trips
+
+
 def test_an_arm_of_its_own_that_is_asked_for_elsewhere_in_the_file_is_not_lost() -> None:
     moved = WITHOUT + "\n\ndef start(model, name):\n    if small():\n        careful(model)\n"
     assert tripped(report("sm_120", a=OWN), report("sm_120", a=moved)) == []
