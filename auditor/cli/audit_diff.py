@@ -37,7 +37,7 @@ def diff(a: str, b: str, fail: str, no_kernels: bool, request: Request) -> int:
 
     A and B: a commit, tag or branch, a release (0.5.18), a wheel file, a folder, or a kept report (.json).
     """
-    kinds = kinds_of_change(fail)
+    kinds = kinds_of_change(fail, "--fail-on")
     with compared(a, b, request, kernels=not no_kernels) as found:
         tripped = [change for change in found.diff.changes if change.kind in kinds]
         show(found, request, verbose=request.verbose, tripped=tripped)

@@ -78,7 +78,7 @@ def guard(
     from auditor.history.exceptions import apply, excepted_gates, load_exceptions
     from auditor.history.guard import joined, judged, tripping
 
-    kinds = kinds_of_change(trip)
+    kinds = kinds_of_change(trip, "--trip-on")
     with compared(base, new, request) as found:
         deliberate = frozenset[str]()
         if request.exceptions is not None:

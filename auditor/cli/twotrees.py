@@ -52,6 +52,7 @@ class _Side(NamedTuple):
 def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator[Compared]:
     """The comparison of two trees (a commit, release, wheel, folder, baseline, kept report), open within."""
     from auditor.history.diff import compare
+    from auditor.history.still import with_what_stands
 
     with ExitStack() as stack:
         old = _side(a, request, stack)
@@ -60,6 +61,7 @@ def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator
         maps = _kernels(old, new, request, notes) if kernels else None
         flags = _flags(old, new, request)
         found = compare(old.report, new.report, kernels=maps, flags=flags, notes=notes)
+        found = msgspec.structs.replace(found, changes=with_what_stands(found.changes, old.tree, new.tree))
         found, between = _with_commits(found, old, new, request)
         problems = bool(old.report.problems or new.report.problems)
         yield Compared(found, new.tree, between, problems, new.report, old.tree)
@@ -108,8 +110,8 @@ def show(
         annotate(diff_paper(found, tripped, empty), request)
 
 
-def kinds_of_change(text: str) -> set[str]:
-    """A comma list of kinds of change. UserError U006 for an unknown one."""
+def kinds_of_change(text: str, option: str) -> set[str]:
+    """A comma list of kinds of change, given to ``option``. UserError U006 for an unknown one."""
     from auditor.history.model import KINDS
 
     names = {word.strip() for word in text.split(",") if word.strip()}
@@ -119,7 +121,7 @@ def kinds_of_change(text: str) -> set[str]:
 
             near = difflib.get_close_matches(name, KINDS, n=1)
             fact = f"unknown kind of change {name!r}; known are {', '.join(KINDS)}"
-            raise UserError("U006", fact, place=f"--fail-on {text}", hints=[f"--fail-on {n}" for n in near])
+            raise UserError("U006", fact, place=f"{option} {text}", hints=[f"{option} {n}" for n in near])
     return names
 
 

@@ -237,7 +237,7 @@ def kernel_changes(old: Availability, new: Availability, targets: tuple[str, ...
         row = now or was
         assert row is not None
         names = [t for t in targets if _cell(was, t).outcome != _cell(now, t).outcome]
-        moved = was if was is not None and was.name != row.name else None
+        moved = was if was is not None and (was.name, was.path) != (row.name, row.path) else None
         if not names and moved is None:
             continue
         elsewhere = moved is not None and moved.path != row.path
@@ -247,7 +247,7 @@ def kernel_changes(old: Availability, new: Availability, targets: tuple[str, ...
                 what=row.name,
                 path=row.path,
                 line=row.line,
-                old_what=moved.name if moved else "",
+                old_what=moved.name if moved and moved.name != row.name else "",
                 old_path=moved.path if moved and elsewhere else "",
                 old_line=moved.line if moved and elsewhere else 0,
                 before={t: _cell(was, t).outcome for t in names},

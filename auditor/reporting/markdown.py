@@ -86,7 +86,7 @@ _INERT = str.maketrans({
 
 def _text(text: str) -> str:
     """Foreign text that shows as it stands."""
-    return clean(text).translate(_INERT).replace("://", ":\u2060//")
+    return clean(text).translate(_INERT).replace("://", ":\u2060//").replace("www.", "www\u2060.")
 
 
 def _code(text: str) -> str:

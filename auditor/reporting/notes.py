@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from auditor.gates.model import Finding, Gate, Predicate, Report, TreeFacts
+from auditor.gates.model import VERDICTS, Finding, Gate, Predicate, Report, TreeFacts
 from auditor.history.causes import folded, following
 from auditor.history.model import KINDS, Change, Diff, PatchState
 from auditor.reporting.items import MEANING, Item, items, shown_targets
@@ -83,13 +83,14 @@ class Note:
     fix: str = ""
     group: str = ""  # one of GROUPS for what trips the guard
     weight: int = 0  # how many others follow from it
+    rank: int = 0  # among those of its level: a verdict's or kind's place in the order of reports
 
     @property
     def order(self) -> tuple[object, ...]:
-        """Worst first, of these what most hangs on, then by place."""
+        """Worst first, of these what most hangs on, then by what it is and by place."""
         group = list(GROUPS).index(self.group) if self.group else -1
         place = self.path, self.line, self.rule, self.message, self.key
-        return LEVELS.index(self.level), group, -self.weight, *place
+        return LEVELS.index(self.level), group, -self.weight, self.rank, *place
 
 
 @dataclass(frozen=True)
@@ -156,6 +157,7 @@ def _of_item(item: Item, chains: _Chains, targets: tuple[str, ...]) -> Note:
         detail=finding.detail if finding is not None else (),
         chain=chains.of(gate) if gate is not None else (),
         fix=(finding.fix or "") if finding is not None else "",
+        rank=VERDICTS.index(item.verdict),
     )
 
 
@@ -324,6 +326,7 @@ def _of_change(change: Change, trips: bool, follow: int = 0) -> Note:
         detail=tuple(detail),
         group=_group(change) if trips else "",
         weight=follow,
+        rank=list(KINDS).index(change.kind),
     )
 
 
@@ -343,7 +346,7 @@ def _level_of_change(change: Change) -> str:
     """What came is good to know; what a target had and has no more deserves a look."""
     if change.kind == "kernel":
         return "warning" if "runs" in change.before.values() else "note"
-    if change.kind in ("forced", "default"):
+    if change.kind in ("forced", "default") and change.row != "flag":
         return "warning" if set(change.after.values()) & set(_LEVEL_OF) else "note"
     return "warning" if change.kind in _LOUD_KINDS else "note"
 

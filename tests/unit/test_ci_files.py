@@ -108,7 +108,7 @@ def test_no_input_runs(tmp_path: Path, name: str) -> None:
 
 
 def test_wrong_modes_and_options_in_disguise_are_refused(tmp_path: Path) -> None:
-    assert ran(tmp_path, MODE="rm -rf")[0] == 2
+    assert ran(tmp_path, MODE="rm -rf") == (2, [], "code=2\n")
     assert ran(tmp_path, MODE="guard")[0] == 2
     assert ran(tmp_path, MODE="guard", BASE="--output=x")[0] == 2
     assert ran(tmp_path, MODE="guard", BASE="x", TREE="--output=x")[0] == 2

@@ -19,6 +19,7 @@ from auditor.history.findings import finding_changes
 from auditor.history.flags import Flag
 from auditor.history.guard import tripping
 from auditor.history.model import Change, Diff
+from auditor.history.still import with_what_stands
 from auditor.history.words import names_it
 from auditor.native.model import Availability, Cell, Row
 from auditor.queries.exampletree import PROFILE, MemoryTree
@@ -111,6 +112,41 @@ def test_kernels_gained_lost_and_gone() -> None:
         ("ns::e", "absent", "runs"),
     ]
     assert found[0].why == "because of not-built" and found[2].why == "no longer registered"
+
+
+def test_a_kernel_whose_file_went_to_another_folder_has_moved() -> None:
+    def at(path: str) -> Availability:
+        row = Row("triton::scan._scan_kernel", "triton", path, 3, {"sm_120": Cell("unknown")})
+        return Availability("1.0", "t", "p", None, ("sm_120",), {}, (), (row,), (), (), (), {})
+
+    assert kernel_changes(at("a/scan.py"), at("a/scan.py"), ("sm_120",)) == []
+    (one,) = kernel_changes(at("a/triton_ops/scan.py"), at("b/scan.py"), ("sm_120",))
+    assert (one.kind, one.path, one.old_path, one.old_what) == (
+        "moved",
+        "b/scan.py",
+        "a/triton_ops/scan.py",
+        "",
+    )
+
+
+STANDS = "def run(x):\n    if x in ('a', 'b'):\n        return 1\n    return 2\n"
+
+
+def test_a_condition_that_stands_in_both_trees_says_so() -> None:
+    def tree(text: str) -> MemoryTree:
+        return MemoryTree({"a.py": text})
+
+    gone = Change("removed", "x in ('a', 'b')", "a.py", 2, symbol="run")
+    come = Change("added", "x in ('a', 'b')", "a.py", 2, symbol="run")
+    (one, other) = with_what_stands((gone, come), tree(STANDS), tree("\n" + STANDS))
+    assert one.why == "the condition is still there, line 3, and depends on the GPU no more"
+    assert other.why == "the condition was there before, line 2, and did not depend on the GPU"
+    changed = STANDS.replace("run", "walk")
+    for text in (changed, STANDS.replace("'b'", "'c'"), "def run(:\n", ""):
+        assert with_what_stands((gone, come), tree(text), tree(text)) == (gone, come)
+    assert with_what_stands((gone, come), None, None) == (gone, come)
+    missing = msgspec.structs.replace(gone, path="b.py")
+    assert with_what_stands((missing,), tree(STANDS), tree(STANDS)) == (missing,)
 
 
 def flag(name: str, declared: str = "Bool(False)") -> Flag:

@@ -45,8 +45,8 @@ def test_the_worst_comes_first_and_what_is_undecided_is_counted() -> None:
     found = paper()
     assert [(note.level, note.line) for note in found.notes] == [
         ("error", 140),
-        ("warning", 2271),
         ("warning", 22),
+        ("warning", 2271),
         ("note", 9),
     ]
     assert found.left_out == {"undecided": 1}

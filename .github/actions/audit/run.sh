@@ -3,6 +3,13 @@
 # Exit codes are those of the tool: 1 found or tripped, 2 wrong input, 3 a person is needed, 4 the tool failed.
 set -uo pipefail
 
+# Wrong input that is seen here has the exit code and the output that the tool gives it.
+refuse() {
+  echo "::error::$1"
+  if [[ -n "${GITHUB_OUTPUT:-}" ]]; then echo "code=2" >> "$GITHUB_OUTPUT"; fi
+  exit 2
+}
+
 release='^v?[0-9]+\.[0-9]+(\.[0-9]+)*([a-z]+[0-9]+)?$'
 words=()
 case "${MODE:-audit}" in
@@ -11,12 +18,12 @@ case "${MODE:-audit}" in
     if [[ "$TREE" =~ $release && -z "${REPO:-}" ]]; then words+=("--release=${TREE#v}"); else words+=("--commit=$TREE"); fi
     ;;
   guard)
-    if [[ -z "${BASE:-}" ]]; then echo "::error::guard needs the input: base" >&2; exit 2; fi
-    if [[ "$BASE" == -* || "$TREE" == -* ]]; then echo "::error::base and tree must not begin with a dash" >&2; exit 2; fi
+    if [[ -z "${BASE:-}" ]]; then refuse "guard needs the input: base"; fi
+    if [[ "$BASE" == -* || "$TREE" == -* ]]; then refuse "base and tree must not begin with a dash"; fi
     words=(guard "$BASE" "$TREE")
     [[ -n "${PATCHSET:-}" ]] && words+=("--patchset=$PATCHSET")
     ;;
-  *) echo "::error::mode is audit or guard" >&2; exit 2 ;;
+  *) refuse "mode is audit or guard" ;;
 esac
 [[ -n "${FAIL_ON:-}" ]] && words+=("--fail-on=$FAIL_ON")
 words+=("--target=$TARGET")
