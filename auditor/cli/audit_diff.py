@@ -16,6 +16,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     example=(
         "audit diff 735a256 c7397de57 --target sm_120",
         "audit diff 0.5.18 0.5.20 --target sm_120,sm_121 -v",
+        "audit diff 0.5.18 0.5.20 --target sm_120,sm_121 --format html --output diff.html",
         "audit diff before.json HEAD --repo ../sglang --fail-on outcome,kernel",
     ),
 )
@@ -31,7 +32,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     help="Exit 1 on a change of these kinds: outcome, kernel, forced, default, predicate, added …",
 )
 @click.option("--no-kernels", is_flag=True, cls=Option, section="what is asked", help="Gates and flags only.")
-@tree_options(formats=FORMATS)
+@tree_options(formats=(*FORMATS, "html"))
 def diff(a: str, b: str, fail: str, no_kernels: bool, request: Request) -> int:
     """What changed in meaning between two trees, for these targets, and what only moved?
 

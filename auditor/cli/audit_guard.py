@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         "audit guard 735a256 origin/main --target sm_120,sm_121",
         "audit guard known.json HEAD --repo ../sglang --exceptions deliberate.yaml",
         "audit guard 0.5.18 0.5.20 --target sm_120 --patchset sm120",
+        "audit guard 0.5.18 0.5.20 --target sm_120,sm_121 --format html --output guard.html",
         "audit guard origin/main HEAD --target sm_120,sm_121 --fail-on missed-variant",
     ),
 )
@@ -59,7 +60,7 @@ if TYPE_CHECKING:
     section="what is asked",
     help="Trip too where a new or changed gate gives a target one of these verdicts.",
 )
-@tree_options(formats=FORMATS, exceptions=True)
+@tree_options(formats=(*FORMATS, "html"), exceptions=True)
 def guard(
     base: str,
     new: str,
@@ -92,7 +93,9 @@ def guard(
             changes = joined(found.diff, changes, new_ones)
         told = msgspec.structs.replace(found.diff, changes=changes, patches=states)
         empty = "quiet: nothing that these targets rely on changed"
-        show(found._replace(diff=told), request, verbose=2, tripped=told.changes, empty=empty)
+        show(
+            found._replace(diff=told), request, verbose=2, tripped=told.changes, empty=empty, whole=found.diff
+        )
     if found.problems:
         return EXIT_INPUT
     return EXIT_FINDINGS if told.changes or any(state.trips for state in states) else EXIT_OK

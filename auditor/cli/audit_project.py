@@ -17,9 +17,12 @@ def project(name: str) -> click.Command:
         name,
         cls=VerbCommand,
         help=f"Which code path does each GPU take in this {name} tree, and why?",
-        example=f"audit {name} --release 0.5.14 --target sm_120,sm_121 --fail-on blocked,unguarded",
+        example=(
+            f"audit {name} --release 0.5.14 --target sm_120,sm_121 --fail-on blocked,unguarded",
+            f"audit {name} --commit 735a256 --format html --output gates.html --history 735a256~500..735a256",
+        ),
     )
-    @tree_options(fail_on=True, exceptions=True, project=name, formats=(*FORMATS, "html"))
+    @tree_options(fail_on=True, exceptions=True, history=True, project=name, formats=(*FORMATS, "html"))
     def command(request: Request) -> int:
         return audit_project(request)
 

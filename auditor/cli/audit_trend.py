@@ -71,7 +71,7 @@ def trend(
     from auditor.cli.output import note, render, write_bytes
     from auditor.history.sweeping.trend import read_sweep
     from auditor.history.sweeping.trend import trend as points
-    from auditor.reporting import trendpage
+    from auditor.reporting import trendhtml, trendpage
 
     try:
         with open(file, "rb") as opened:
@@ -84,9 +84,9 @@ def trend(
     if cut:
         note("note: the last line of the file is cut off: it is left out", quiet)
     if html is not None:
-        write_bytes(trendpage.page(found), html)
+        write_bytes(trendhtml.page(found), html)
     if png is not None:
-        write_bytes(trendpage.picture(found), png)
+        write_bytes(trendhtml.picture(found), png)
     if format_ == "json":
         write_bytes(trendpage.dumps(found), output)
         return EXIT_OK

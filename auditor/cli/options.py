@@ -55,18 +55,19 @@ def tree_options(
     targets: str | None = None,
     fail_on: bool = False,
     exceptions: bool = False,
+    history: bool = False,
     project: str | None = None,
     formats: tuple[str, ...] = (),
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: adds the shared options and passes them on as one ``request``.
 
-    ``targets`` and ``project`` replace a default; ``fail_on`` and ``exceptions``: whether these make sense;
-    ``formats`` are further values of ``--format``.
+    ``targets`` and ``project`` replace a default; ``fail_on``, ``exceptions``, ``history``: whether these
+    make sense; ``formats`` are further values of ``--format``.
     """
     defaults = {"target": targets, "project": project}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
-        left_out = {"fail_on": not fail_on, "exceptions": not exceptions}
+        left_out = {"fail_on": not fail_on, "exceptions": not exceptions, "history": not history}
         specs = [spec for spec in SPECS if not left_out.get(spec.dest)]
         specs = [s._replace(choices=(*s.choices, *formats)) if s.dest == "format" else s for s in specs]
 

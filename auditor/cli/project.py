@@ -18,6 +18,10 @@ _NO_PROBLEMS = b'\n"problems":[],\n'
 
 def audit_project(request: Request) -> int:
     """Audit the tree of a request, print the report, and return the exit code."""
+    if request.history:
+        from auditor.cli.auditpage import refuse_history
+
+        refuse_history(request)
     with opened(request) as tree:
         if request.format == "json" and request.exceptions is None:
             data = audited_json(tree, request)
@@ -39,10 +43,9 @@ def audit_project(request: Request) -> int:
                 write_bytes(jsonout.dumps(report), request.output)
                 return exit_code(report, request.fail_on)
             if request.format == "html":
-                from auditor.reporting import audithtml, terminal
+                from auditor.cli.auditpage import write_page
 
-                head = terminal.head_lines(report, tree)
-                write_bytes(audithtml.page(report, head), request.output)
+                write_page(report, request, tree)
                 return exit_code(report, request.fail_on)
             if request.format in FORMATS:
                 from auditor.cli.papers import report_paper, write_paper

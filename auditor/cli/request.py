@@ -75,6 +75,14 @@ SPECS = (
     Spec(("-q", "--quiet"), "flag", OUTPUT, "Findings only, no chatter."),
     Spec(("--fail-on",), "verdicts", OUTPUT, "Exit 1 if a target gets one of these.", "LIST", many=True),
     Spec(("--exceptions",), "file", OUTPUT, "Deliberate verdicts: not shown, not counted.", "FILE"),
+    Spec(
+        ("--history",),
+        "text",
+        OUTPUT,
+        "Past of gates in the page: a file of audit sweep, history or diff, or a range A..B to sweep.",
+        "FILE|A..B",
+        many=True,
+    ),
     Spec(("--no-cache",), "flag", OUTPUT, "Neither read nor write cached facts."),
     Spec(("--project",), "text", SOURCE, "The profile.", "NAME", DEFAULT_PROJECT, hidden=True),
 )
@@ -104,6 +112,7 @@ class Request(NamedTuple):
     output: str | None
     use_cache: bool
     exceptions: str | None = None
+    history: tuple[str, ...] = ()
 
 
 def in_actions() -> bool:
@@ -233,6 +242,7 @@ def build(words: dict[str, Any]) -> Request:
         output=words["output"],
         use_cache=not words["no_cache"],
         exceptions=words.get("exceptions"),
+        history=tuple(words.get("history") or ()),
     )
 
 

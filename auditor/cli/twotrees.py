@@ -74,16 +74,21 @@ def show(
     verbose: int,
     tripped: Collection[Change],
     empty: str = "nothing changed in meaning",
+    whole: Diff | None = None,
 ) -> None:
     """Print a comparison in the form that is asked for.
 
-    ``tripped`` are the changes that stop a person; ``empty`` is said where nothing changed.
+    ``tripped`` are the changes that stop a person; ``empty`` is said where nothing changed. ``whole``: this
+    is what a guard says, and all that changed, also what did not trip it.
     """
     from auditor.cli.output import render, write_bytes
     from auditor.reporting import diffjson, diffpage
 
     if request.format == "json":
         write_bytes(diffjson.dumps(found.diff), request.output)
+        return
+    if request.format == "html":
+        write_bytes(_page(found, request, tuple(tripped), empty, whole), request.output)
         return
     if request.format in FORMATS:
         from auditor.cli.papers import diff_paper, write_paper
@@ -108,6 +113,31 @@ def show(
         from auditor.cli.papers import annotate, diff_paper
 
         annotate(diff_paper(found, tripped, empty), request)
+
+
+def _page(
+    found: Compared, request: Request, tripped: tuple[Change, ...], empty: str, whole: Diff | None
+) -> bytes:
+    import shlex
+
+    from auditor.profile import load_profile
+    from auditor.reporting import diffhtml
+    from auditor.reporting.diffpage import header_lines
+
+    diff = found.diff
+    judged = None
+    if whole is not None:
+        judged = diffhtml.Judged(tripped, empty)
+        diff = msgspec.structs.replace(diff, changes=whole.changes)
+    clone = request.repo or request.path
+    return diffhtml.page(
+        diff,
+        header_lines(diff, found.between),
+        found.new,
+        judged=judged,
+        url=load_profile(request.project).url or "",
+        repo=f" --repo {shlex.quote(clone)}" if clone else "",
+    )
 
 
 def kinds_of_change(text: str, option: str) -> set[str]:

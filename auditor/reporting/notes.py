@@ -324,7 +324,7 @@ def _of_change(change: Change, trips: bool, follow: int = 0) -> Note:
         key=_key(rule, change.gate or "\0".join((change.path, change.symbol, change.what))),
         area=change.area,
         detail=tuple(detail),
-        group=_group(change) if trips else "",
+        group=group_of(change) if trips else "",
         weight=follow,
         rank=list(KINDS).index(change.kind),
     )
@@ -334,7 +334,8 @@ def _after(change: Change, target: str) -> str:
     return "gone" if change.kind == "removed" else change.after.get(target, "")
 
 
-def _group(change: Change) -> str:
+def group_of(change: Change) -> str:
+    """Which of GROUPS a change that trips the guard belongs to."""
     if change.kind in ("forced", "default", "flag"):
         return "settings"
     if change.kind in ("removed", "kernel") or change.refuses:

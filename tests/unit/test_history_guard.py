@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 
 import jsonschema
 import pytest
+from browser import facts
 from markdown_it import MarkdownIt
 
 from auditor.cli import groups
@@ -324,3 +325,74 @@ def test_hostile_text_is_inert_in_every_format(history: History, capsys: Capture
             ElementTree.fromstring(out)
         if form in ("sarif", "json"):
             json.loads(out)
+
+
+# -- pages -----------------------------------------------------------------------------------------
+
+
+def test_pages_of_a_guard_and_of_a_comparison(history: History, tmp_path: Path, capsys: Capture) -> None:
+    history.commit("other way (#41)", pick=GATE_CHANGED)
+    file = tmp_path / "page.html"
+    words = ("HEAD~1", "HEAD", "--format", "html", "--output", str(file))
+    code, out, _ = audit(capsys, "guard", *words, "--trip-on", TRIPS)
+    assert (code, out) == (1, "")
+    found = facts(file.read_bytes())
+    assert found["guard"]["tripped"] == sum("x" in row for row in found["rows"]) > 0
+    assert [found["texts"][commit[2]] for commit, _ in found["guard"]["pulls"]] == ["41"]
+    assert found["upstream"].startswith("https://github.com/") and len(found["tree"]) == 40
+    assert audit(capsys, "diff", *words)[0] == 0
+    assert facts(file.read_bytes())["guard"] is None
+
+
+def test_the_past_of_gates_in_the_page_of_an_audit(history: History, tmp_path: Path, capsys: Capture) -> None:
+    # a quick sweep learns no name as short as the other one
+    longer = PICK.replace("cap", "get_cap")
+    utils = {"python/sglang/srt/utils.py": UTILS.replace("cap()", "get_cap()")}
+    first = history.commit("first", pick=longer, **utils)
+    history.commit("other way (#41)", pick=longer.replace(">= 12", "== 9"))
+    history.commit("nothing", **{"python/sglang/srt/other.py": "X = 1\n"})
+    sweep, diff, past, page = (tmp_path / name for name in ("s.jsonl", "d.json", "p.json", "page.html"))
+    assert audit(capsys, "sweep", f"{first}..HEAD", "--output", str(sweep))[0] == 0
+    assert audit(capsys, "diff", first, "HEAD", "--format", "json", "--output", str(diff))[0] == 0
+    gate = f"{PICKS}:5"
+    code, _, err = audit(capsys, "history", gate, f"{first}..HEAD", "--format", "json", "--output", str(past))
+    assert code == 0, err
+    told = {}
+    for word in (f"{first}..HEAD", str(sweep), str(diff), str(past)):
+        code, _, err = audit(
+            capsys, "sglang", "--commit", "HEAD", "--format", "html", "--output", str(page), "--history", word
+        )
+        assert code == 0, err
+        data = page.read_bytes()
+        found = facts(data)
+        told[word] = [[found["texts"][n] for n in h] for row in found["rows"] for h in row.get("h", ())]
+        assert (b"<figure>" in data) == (word not in (str(diff), str(past)))
+        assert len(found["from"]) == 1
+    ranged, swept, compared, one = told.values()
+    assert ranged == swept
+    ((_, _, pull, _, what),) = swept
+    assert pull == "41" and what == "condition changed  sm_120: yes → no  (was get_cap()[0] >= 12)"
+    assert [event[2] for event in one] == ["41"]
+    assert compared[0][4].startswith(f"{first[:7]} → ")
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("--history", "nosuch.jsonl", "--format", "html"), "U013"),
+        (("--history", "bad.json", "--format", "html"), "U013"),
+        (("--history", "other.jsonl", "--format", "html"), "H001"),
+        (("--history", "HEAD..HEAD", "--format", "html"), "H020"),
+        (("--history", "HEAD..HEAD"), "U005"),
+        (("--history", "two.jsonl", "--history", "three.jsonl", "--format", "html"), "U005"),
+    ],
+)
+def test_a_past_that_is_none(history: History, capsys: Capture, words: tuple[str, ...], code: str) -> None:
+    history.commit("second", pick=GATE_CHANGED)
+    audit(capsys, "sweep", "HEAD~1..HEAD", "--output", "two.jsonl")
+    swept = Path("two.jsonl").read_text()
+    Path("three.jsonl").write_text(swept)
+    Path("other.jsonl").write_text(swept.replace('"project":"sglang"', '"project":"other"'))
+    Path("bad.json").write_text('{"$schema":"urn:other"}')
+    got, out, err = audit(capsys, "sglang", *words)
+    assert (got, out) == (2, "") and f"error[{code}]" in err and err.count("error[") == 1

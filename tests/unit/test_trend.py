@@ -8,12 +8,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from browser import HOSTILE, policy, toured
+from sample_report import sample
 
 from auditor.cli.groups import audit as audit_group
 from auditor.errors import UserError
 from auditor.history.sweeping.model import BLIND, SCHEMA, CommitLine, GateChange, GateFact, Head, Setup
-from auditor.history.sweeping.trend import facts, read_sweep, trend
-from auditor.reporting import trendpage
+from auditor.history.sweeping.trend import Trend, facts, read_sweep, trend
+from auditor.reporting import trendhtml
+from auditor.reporting.audithtml import page
 
 
 def head(targets: tuple[str, ...] = ("sm_120",), level: str = "quick") -> Head:
@@ -88,32 +91,84 @@ def test_json_has_every_point(tmp_path: Path, capfdbinary: pytest.CaptureFixture
     assert said == json.loads(msgspec.json.encode(facts(trend(head(), LINES, "commit"))))
 
 
-def test_the_page_draws_each_target_and_runs_nothing() -> None:
-    two = {"sm_120": {"differs": 1, "same": 5}, "sm_121": {"blocked": 2, "same": 4}}
-    lines = [CommitLine("1" * 40, "2026-01-03", "", 6, two), CommitLine("2" * 40, "2026-01-04", "", 6, two)]
-    page = trendpage.page(trend(head(("sm_120", "sm_121"), "full"), lines)).decode()
-    assert page.count('role="img"') == 2
+TWO = {"sm_120": {"differs": 1, "same": 5}, "sm_121": {"blocked": 2, "same": 4}}
+
+
+def two() -> Trend:
+    lines = [CommitLine("1" * 40, "2026-01-03", "", 6, TWO), CommitLine("2" * 40, "2026-01-04", "", 6, TWO)]
+    return trend(head(("sm_120", "sm_121"), "full"), lines)
+
+
+def test_the_page_draws_each_verdict_with_a_line_a_target_and_runs_nothing() -> None:
+    page = trendhtml.page(two()).decode()
     # same is in the table, but not drawn
-    assert ">same<" not in page and ">sm_120 same<" in page
+    assert re.findall(r'aria-label="(\w+): 2026-01-03 to 2026-01-04, now ([^"]*)"', page) == [
+        ("differs", "sm_120 1 · sm_121 0"),
+        ("blocked", "sm_120 0 · sm_121 2"),
+    ]
+    assert page.count("<polyline") == 4 and ">sm_120 same<" in page
     assert "<script" not in page and "http" not in page.replace("http-equiv", "")
-    assert page == trendpage.page(trend(head(("sm_120", "sm_121"), "full"), lines)).decode()
+    assert (
+        policy(page.encode()).startswith("default-src 'none'; style-src 'sha256-")
+        and "script-src" not in page
+    )
+    assert page == trendhtml.page(two()).decode()
+
+
+def test_each_chart_has_a_scale_of_its_own() -> None:
+    small, large = ({"sm_120": {"differs": n, "undecided": 400}} for n in (1, 3))
+    lines = [
+        CommitLine("1" * 40, "2026-01-03", "", 9, small),
+        CommitLine("2" * 40, "2026-01-04", "", 9, large),
+    ]
+    drawn = trendhtml.drawn(trend(head(), lines))
+    differs, undecided = drawn.split("<figure>")[1:]
+    assert re.findall(r'text-anchor="end">([\d,]+)<', differs) == ["0", "1", "2", "3"]
+    assert re.findall(r'text-anchor="end">([\d,]+)<', undecided) == ["0", "100", "200", "300", "400"]
 
 
 def test_one_point_and_zeros_are_drawn() -> None:
     none = CommitLine("1" * 40, "2026-01-03", "", 0, {"sm_120": {"differs": 0, "undecided": 0}})
-    drawn = trendpage.drawing(trend(head(), [none]), "sm_120")
+    drawn = trendhtml.drawn(trend(head(), [none]))
     assert "nan" not in drawn and drawn.count("<polyline") == 2
+    assert trendhtml.marks(1) == [0] and trendhtml.marks(2) == [0, 1] and trendhtml.marks(9) == [0, 4, 8]
 
 
-@pytest.mark.parametrize(("most", "step"), [(1, 1), (6, 1), (7, 2), (13, 5), (31, 10), (61, 20), (121, 50)])
+def test_hostile_text_of_a_sweep_is_text(tmp_path: Path) -> None:
+    top = head((HOSTILE,))
+    setup = msgspec.structs.replace(top.setup, project=HOSTILE, reference=HOSTILE)
+    top = msgspec.structs.replace(top, first=HOSTILE, last=HOSTILE, setup=setup, blind=(HOSTILE,))
+    line = CommitLine(HOSTILE, HOSTILE, HOSTILE, 1, {HOSTILE: {"differs": 1, "undecided": 1}})
+    for data in (trendhtml.page(trend(top, [line])), page(sample(), (), trend=trend(top, [line]))):
+        text = data.decode()
+        assert "<img" not in text and "\x1b" not in text and "::error" in text
+        seen = toured(data, tmp_path, "told.end = document.title;" if b"<main>" in data else "")
+        assert seen["images"] == 0 and seen["title"] != "bad"
+    pytest.importorskip("matplotlib")
+    odd = msgspec.structs.replace(top, setup=msgspec.structs.replace(setup, targets=("$x_{$", "_hidden")))
+    assert trendhtml.picture(trend(odd, [line])).startswith(b"\x89PNG")
+
+
+def test_the_page_of_an_audit_has_the_trend_too(tmp_path: Path) -> None:
+    data = page(sample(), ("toy",), trend=two())
+    tour = """const more = document.querySelector("details.more"); more.open = true;
+    told.summary = more.querySelector("summary").textContent;
+    told.charts = more.querySelectorAll("figure").length; told.rows = rows().length;
+    told.tall = more.querySelector("figure svg").getBoundingClientRect().height > 60;"""
+    seen = toured(data, tmp_path, tour, 500)
+    assert seen["summary"] == "over time: 2026-01-03 to 2026-01-04, 2 commits"
+    assert (seen["charts"], seen["tall"], seen["wide"], seen["rows"]) == (2, True, True, 5)
+
+
+@pytest.mark.parametrize(("most", "step"), [(1, 1), (4, 1), (5, 2), (9, 5), (21, 10), (41, 20), (81, 50)])
 def test_steps_of_the_axis(most: int, step: int) -> None:
-    assert trendpage._step(most) == step
+    assert trendhtml._step(most) == step
 
 
 def test_a_picture(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
-    data = trendpage.picture(trend(head(), LINES))
-    assert data.startswith(b"\x89PNG") and data == trendpage.picture(trend(head(), LINES))
+    data = trendhtml.picture(trend(head(), LINES))
+    assert data.startswith(b"\x89PNG") and data == trendhtml.picture(trend(head(), LINES))
 
 
 def test_without_matplotlib_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +176,7 @@ def test_without_matplotlib_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UserError) as caught:
-        trendpage.picture(trend(head(), LINES))
+        trendhtml.picture(trend(head(), LINES))
     assert caught.value.code == "U014" and "[plot]" in caught.value.render()
 
 
