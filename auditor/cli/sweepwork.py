@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -76,7 +77,9 @@ def here(tasks: Sequence[Task], told: Plan, done: int) -> Iterator[bytes]:
     for task in tasks:
         quick = task.setup.level == "quick"
         lines = quick_lines(task, told.learned, told.steps[done:]) if quick else lines_of(task)
-        for line in lines:
+        for number, line in enumerate(lines):
+            if not number:
+                gc.freeze()  # what was learned and the first tree stay to the end
             yield encoded(line)
 
 

@@ -279,7 +279,7 @@ class Extraction:
         """The definition of a function as a site; properties are called at once."""
         if (node.end_lineno or node.lineno) - node.lineno > LONGEST:
             return
-        marks = {ast.unparse(d).partition("(")[0].rpartition(".")[2] for d in node.decorator_list}
+        marks = {_mark(decorator) for decorator in node.decorator_list}
         skip = 1 if owner and "staticmethod" not in marks else 0
         term = function(node.args, lambda local: body_term(node.body, local), _nothing, skip=skip)
         if marks & {"property", "cached_property"}:
@@ -382,6 +382,14 @@ class Extraction:
         term = convert(node, scope.lookup)
         if self.words.in_term(term):
             self._take(symbol, kind, node, term)
+
+
+def _mark(decorator: ast.expr) -> str:
+    """The last name of a decorator, "" of one that is not named."""
+    named = decorator.func if isinstance(decorator, ast.Call) else decorator
+    if isinstance(named, ast.Attribute):
+        return named.attr
+    return named.id if isinstance(named, ast.Name) else ""
 
 
 def _given(call: ast.Call) -> Iterator[ast.expr]:

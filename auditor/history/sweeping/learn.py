@@ -69,6 +69,7 @@ class Learner:
         self.words: dict[str, frozenset[bytes]] = {}
         self._sites: dict[str, tuple[Site, ...]] = {}
         self._reader = Reader(Words((), learning=True))
+        self._values = Values(world)
         self._fixed = Reader(_vendor_words(()))
 
     def learn(self, blobs: Mapping[str, str], read: Callable[[list[str]], Iterable[bytes]]) -> None:
@@ -107,8 +108,11 @@ class Learner:
         return Learned(self._reader, there)
 
     def _names(self, modules: Mapping[str, str], fetch: _Fetch) -> None:
-        self.world.vendor = self.vocabulary().vendor
-        table = Table(Values(self.world), ())
+        vendor = self.vocabulary().vendor
+        if vendor != self.world.vendor:
+            self.world.vendor = vendor
+            self._values = Values(self.world)
+        table = Table(self._values, ())
         sites = {module: found for module, found in self._sites.items() if module in self.blobs}
         for module in modules:
             sites.pop(module, None)
@@ -156,9 +160,14 @@ class Learner:
                 if sought.isdisjoint(self.words[blob]):
                     continue
                 there = words.scanned & self.words[blob]
+                sure = [*there, *(text for text in words.texts if text in fetch(blob))]
+                if not sure:
+                    continue
                 found: list[Site] = []
                 for piece in fetch.cut(blob):
-                    if len(piece) > _SHORT or not _DEFINES.match(piece):
+                    if len(piece) > _SHORT or not any(word in piece for word in sure):
+                        continue
+                    if not _DEFINES.match(piece):
                         continue
                     try:
                         facts = self._fixed.facts(piece, there, [piece])

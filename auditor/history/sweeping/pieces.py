@@ -29,6 +29,7 @@ _LARGE = 1500
 _FEW = 12
 #: So many pieces are joined before the whole file is read instead.
 _JOINED = 60
+_OTHERS = bytes(c for c in range(256) if c not in b"()[]{}")
 _BAD = Facts(sites=())._replace(gates=None)  # type: ignore[arg-type]
 Cut = list[bytes]
 _ERRORS = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -50,6 +51,40 @@ class _Kept(NamedTuple):
     partial: bool  # and without the members that define nothing
 
 
+class _Row(NamedTuple):
+    """Pieces in a row, and what was read of them: of how many joined pieces each."""
+
+    pieces: Cut
+    read: list[tuple[int, Facts]]
+
+    def beginning(self, pieces: Cut) -> list[tuple[int, Facts]]:
+        """What is known of a row that begins as this one does."""
+        at = 0
+        for number, (joined, _) in enumerate(self.read):
+            if pieces[at : at + joined] != self.pieces[at : at + joined]:
+                return self.read[:number]
+            at += joined
+        return self.read[:]
+
+    def ends(self, pieces: Cut, begun: int) -> dict[int, list[tuple[int, Facts]]]:
+        """By its length: what is known of an end that is the same in both rows, ``begun`` pieces on."""
+        most = min(len(pieces), len(self.pieces)) - begun
+        alike = 0
+        while alike < most and pieces[-1 - alike] == self.pieces[-1 - alike]:
+            alike += 1
+        out: dict[int, list[tuple[int, Facts]]] = {}
+        length = 0
+        for number in range(len(self.read) - 1, -1, -1):
+            length += self.read[number][0]
+            if length > alike:
+                break
+            out[length] = self.read[number:]
+        return out
+
+
+_NO_ROW = _Row([], [])
+
+
 class Reader:
     """Facts of files, with a memory of pieces. ``memo`` False reads every file whole."""
 
@@ -60,6 +95,8 @@ class Reader:
         self._known: dict[bytes, _Kept] = {}
         self._heads: set[bytes] = set()  # of classes, that are whole
         self._left_out = 0  # members so far that define nothing
+        self._last: dict[tuple[str, str], _Row] = {}  # by path and class
+        self._path = ""
 
     def use(self, words: Words) -> None:
         """Another vocabulary from now on, over the same roots. What was read of a piece stays where the piece
@@ -67,12 +104,18 @@ class Reader:
         """
         self.words = words
         self._age += 1
+        self._last.clear()
 
-    def facts(self, data: bytes, there: frozenset[bytes] | None = None, cut: Cut | None = None) -> Facts:
+    def facts(
+        self, data: bytes, there: frozenset[bytes] | None = None, cut: Cut | None = None, path: str = ""
+    ) -> Facts:
         """What a file says. :class:`Unreadable` where it does not parse.
 
-        ``there`` is what it may mention of the vocabulary, where that is known; ``cut`` its pieces.
+        ``there`` is what it may mention of the vocabulary, where that is known; ``cut`` its pieces. Of a file
+        with the ``path`` of an earlier one, only the pieces between those at both ends that are the same are
+        looked at.
         """
+        self._path = path
         if there is None:
             if not self.words.in_text(data):
                 return NONE
@@ -92,15 +135,21 @@ class Reader:
             raise Unreadable from None
 
     def _cut(self, pieces: Cut, among: frozenset[bytes]) -> Facts | None:
-        return self._joined(pieces, lambda piece: self._piece(piece, among))
+        return self._joined("", pieces, lambda piece: self._piece(piece, among))
 
-    def _joined(self, pieces: Cut, read: Callable[[bytes], Facts]) -> Facts | None:
+    def _joined(self, name: str, pieces: Cut, read: Callable[[bytes], Facts]) -> Facts | None:
         """The facts of pieces in a row; one that does not parse alone is joined with the next. None where
-        that leads nowhere.
+        that leads nowhere. ``name`` is the class that they are members of.
         """
-        out: list[Facts] = []
-        at = 0
+        place = (self._path, name)
+        last = self._last.pop(place, _NO_ROW) if self._path else _NO_ROW
+        out = last.beginning(pieces)
+        at = sum(number for number, _ in out)
+        ends = last.ends(pieces, at)
         while at < len(pieces):
+            if len(pieces) - at in ends:
+                out += ends[len(pieces) - at]
+                break
             piece = pieces[at]
             found = read(piece)
             joined = 1
@@ -110,14 +159,20 @@ class Reader:
                 piece = piece + b"\n" + pieces[at + joined]
                 joined += 1
                 found = read(piece)
-            if found is not NONE:
-                out.append(found)
+            out.append((joined, found))
             at += joined
-        return _together(out)
+        if self._path:
+            self._last[place] = _Row(pieces, out)
+        return _together([found for _, found in out if found is not NONE])
 
     def _piece(self, piece: bytes, among: frozenset[bytes]) -> Facts:
         if self._says_nothing(piece, among):
             return NONE
+        head = _CLASS.match(piece) if self._path and len(piece) > _LARGE else None
+        if head is not None and (self._path, name := head[1].decode("utf-8", "replace")) in self._last:
+            found = self._members(piece, name, among)  # most of them are known
+            if found is not None:
+                return found
         key = blake2b(piece, digest_size=12).digest()
         return self._kept(key, piece) or self._keep(key, piece, self._read)
 
@@ -128,7 +183,10 @@ class Reader:
         for word in among:
             if word in piece:
                 return False
-        return not any(text in piece for text in self.words.texts) and _closed(piece)
+        for text in self.words.texts:
+            if text in piece:
+                return False
+        return _closed(piece)
 
     def _kept(self, key: bytes, piece: bytes) -> Facts | None:
         """What is known of a piece, if that is still true."""
@@ -180,9 +238,8 @@ class Reader:
         if at == len(parts) or self.words.in_text(header):
             return None
         among = there & self.words.scanned
-        return self._joined(
-            _with_decorators(parts[at:], b"    @"), lambda member: self._member(member, name, among)
-        )
+        members = _with_decorators(parts[at:], b"    @")
+        return self._joined(name, members, lambda member: self._member(member, name, among))
 
     def _is_head(self, header: bytes) -> bool:
         if header in self._heads:
@@ -238,6 +295,8 @@ def _with_decorators(pieces: list[bytes], mark: bytes = b"@") -> list[bytes]:
     """The pieces with decorators joined to what they decorate."""
     out: list[bytes] = []
     waiting = b""
+    if not any(piece.startswith(mark) for piece in pieces):
+        return pieces
     for piece in pieces:
         joined = waiting + piece
         if piece.startswith(mark):
@@ -268,10 +327,11 @@ def _odd(data: bytes) -> bool:
 
 def _closed(piece: bytes) -> bool:
     """Whether nothing stays open at the end of a piece, judged by its brackets and quotes alone."""
+    brackets = piece.translate(None, _OTHERS)
     return (
-        piece.count(b"(") == piece.count(b")")
-        and piece.count(b"[") == piece.count(b"]")
-        and piece.count(b"{") == piece.count(b"}")
+        brackets.count(b"(") == brackets.count(b")")
+        and brackets.count(b"[") == brackets.count(b"]")
+        and brackets.count(b"{") == brackets.count(b"}")
         and piece.count(b'"""') % 2 == 0
         and piece.count(b"'''") % 2 == 0
         and not piece.endswith(b"\\")

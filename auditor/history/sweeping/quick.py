@@ -145,7 +145,7 @@ class Quick:
                 yield path, NONE
                 continue
             try:
-                yield path, self.reader.facts(data, known)
+                yield path, self.reader.facts(data, known, path=path)
             except Unreadable:
                 self.unreadable.add(path)
                 yield path, NONE
