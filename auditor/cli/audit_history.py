@@ -70,17 +70,12 @@ def _past(word: str, text: str, every: bool, moved: bool, request: Request) -> P
     from auditor.history.model import Commit
     from auditor.history.past import SCHEMA_VERSION, Past, events, kept, same_gate, symbols_of
     from auditor.trees.between import commits_between, line_of_commits
+    from auditor.trees.steps import ends_of
 
-    first, last = _ends(text)
     notes: list[str] = []
-    newer, repo, new = _audited(last, request)
-    older, _, old = _audited(first, request)
-    if old == new or not commits_between(repo, old, new):
-        back = old != new and bool(commits_between(repo, new, old))
-        fact = f"{text} is empty: {first} comes after {last}" if back else f"{text} holds no commit"
-        raise UserError(
-            "H020", fact, place=text, hints=[f"audit history {word} {last}..{first}"] if back else []
-        )
+    repo, old, new = _range(text, word, request)
+    first, last = ends_of(text, f"audit history {word}")
+    newer, older = _audited(last, request), _audited(first, request)
     gate, here = _gate(word, newer, older)
     symbols = symbols_of(gate, newer if here else older)
     across = same_gate(gate, older if here else newer)
@@ -96,7 +91,7 @@ def _past(word: str, text: str, every: bool, moved: bool, request: Request) -> P
     def gate_at(number: int, like: Gate) -> Gate | None:
         if number not in reports:
             with Progress(request.quiet).waiting(f"auditing {points[number][:9]}"):
-                reports[number] = _audited(points[number], request._replace(quiet=True))[0]
+                reports[number] = _audited(points[number], request._replace(quiet=True))
         return same_gate(like, reports[number])
 
     told = kept(events(gate_at, gate, len(points), newer.targets, every=every), moved)
@@ -161,26 +156,32 @@ def _that_matter(
     return out
 
 
-def _ends(text: str) -> tuple[str, str]:
-    first, dots, last = text.partition("..")
-    if not dots or not first or last.startswith("."):
-        hints = [f"audit history GATE {text or 'A'}..HEAD"]
-        raise UserError("H020", "a range of commits is written A..B", place=text, hints=hints)
-    return first, last or "HEAD"
-
-
-def _audited(word: str, request: Request) -> tuple[Report, GitRepo, str]:
-    """The audit of a commit, the repository it is in, and its full id."""
-    from auditor.cli.source import audited, opened
+def _range(text: str, word: str, request: Request) -> tuple[GitRepo, str, str]:
+    """The repository and the full ids of a range's ends, before anything is audited. UserError H020, H021."""
+    from auditor.cli.source import opened
     from auditor.trees.commit import CommitTree
+    from auditor.trees.steps import ends_of, first_parents
 
-    plain = request._replace(commit=word, release=None, wheel=None, installed=None, worktree=False)
-    with opened(plain) as tree:
+    verb = f"audit history {word}"
+    with opened(_of_commit(ends_of(text, verb)[1], request)) as tree:
         if not isinstance(tree, CommitTree):
-            raise UserError(
-                "H021", "a history needs a clone", hints=["audit history GATE A..B --repo ../sglang"]
-            )
-        return audited(tree, plain), tree.repo, tree.commit.oid
+            hints = [f"{verb} {text} --repo ../sglang"]
+            raise UserError("H021", "a history needs a clone", hints=hints)
+        line = first_parents(tree.repo, text, verb)
+        return tree.repo, line.first, line.last
+
+
+def _of_commit(word: str, request: Request) -> Request:
+    return request._replace(commit=word, release=None, wheel=None, installed=None, worktree=False)
+
+
+def _audited(commit: str, request: Request) -> Report:
+    """The audit of a commit."""
+    from auditor.cli.source import audited, opened
+
+    plain = _of_commit(commit, request)
+    with opened(plain) as tree:
+        return audited(tree, plain)
 
 
 def _gate(word: str, newer: Report, older: Report) -> tuple[Gate, bool]:

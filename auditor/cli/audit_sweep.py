@@ -43,10 +43,18 @@ _HOW = "how it is done"
 def sweep(span: str, everything: bool, full: bool, jobs: int, scheduler: str | None, request: Request) -> int:
     """How did the gates of each commit of a range stand, along the first parents? One line of facts a commit.
 
-    With --output FILE a second run goes on where the first was stopped. `audit trend FILE` draws what was
-    found.
+    With --output FILE a second run goes on where the first was stopped, and on to a later end. `audit trend
+    FILE` draws what was found.
     """
-    from auditor.history.sweeping.sweep import check_same, done_lines, encoded, head_of, plan, source_of
+    from auditor.history.sweeping.sweep import (
+        check_same,
+        done_lines,
+        encoded,
+        head_of,
+        longer,
+        plan,
+        source_of,
+    )
     from auditor.profile import load_profile
     from auditor.trees.lines import line_file
 
@@ -75,10 +83,16 @@ def sweep(span: str, everything: bool, full: bool, jobs: int, scheduler: str | N
             kept = head_of(file)
             if kept is not None:
                 check_same(kept, line, setup, request.output)
-            told = plan(repo, line, setup, kept, say)
+            extends = kept is not None and kept.last != line.last
+            told = plan(repo, line, setup, None if extends else kept, say)
             done = 0
             if kept is None:
                 file.append(encoded(told.head))
+            elif extends:
+                done, same = longer(file, kept, told)
+                if not same:
+                    said = f"the range to {line.last[:9]} has other names than the one to {kept.last[:9]}"
+                    note(f"note: {said}: all lines are made again", request.quiet)
             else:
                 done, dropped = done_lines(file, told.steps)
                 if dropped:

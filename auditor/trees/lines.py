@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,34 @@ class LineFile:
     def drop_last(self) -> None:
         """Forget the last line."""
         self._end -= len(self.lines.pop()) + 1
+
+    def replace(self, lines: list[bytes]) -> None:
+        """Put other lines in the place of all that are there, at once: a run that is killed meanwhile leaves
+        the old ones. UserError U004 where that fails.
+        """
+        import fcntl
+        import tempfile
+
+        try:
+            with contextlib.ExitStack() as undo:
+                handle, name = tempfile.mkstemp(dir=self.path.parent, prefix=f".{self.path.name}.")
+                undo.callback(Path(name).unlink, missing_ok=True)
+                file = os.fdopen(handle, "r+b")
+                fcntl.flock(file, fcntl.LOCK_EX)
+                os.fchmod(handle, os.fstat(self._file.fileno()).st_mode & 0o777)
+                file.write(b"".join(line + b"\n" for line in lines))
+                file.flush()
+                os.fsync(handle)
+                os.replace(name, self.path.resolve())
+                undo.pop_all()
+        except OSError as error:
+            raise _unwritable(self.path, error) from None
+        self._file.close()
+        self._file, self.lines, self.cut, self._end = file, list(lines), False, -1
+
+    def close(self) -> None:
+        """Let go of the file, and of the lock."""
+        self._file.close()
 
     def append(self, line: bytes) -> None:
         """Write a line (without its end). UserError U004 where that fails."""
@@ -65,7 +94,11 @@ def line_file(name: str) -> Iterator[LineFile]:
             raise UserError("H033", fact, place=name, hints=hints) from None
         except OSError as error:
             raise _unwritable(path, error) from None
-        yield LineFile(path, file)
+        lines = LineFile(path, file)
+        try:
+            yield lines
+        finally:
+            lines.close()
 
 
 _HINTS = ("--output FILE in a folder that exists and has room",)

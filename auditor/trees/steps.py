@@ -33,23 +33,36 @@ class Line:
     last: str
 
 
-def first_parents(repo: GitRepo, words: str) -> Line:
-    """The commits that ``A..B`` names. UserError H020 for what is no range, or an empty or reversed one; T002
-    where an end is not in this clone."""
+def ends_of(words: str, verb: str) -> tuple[str, str]:
+    """The two ends that ``A..B`` or ``A..`` names. UserError H020 for what is no range; ``verb`` is the line
+    to type again, without it.
+    """
     old, dots, new = words.partition("..")
-    hints = [f"audit sweep {words or 'A'}..HEAD", "audit sweep --all"]
     if not dots or new.startswith(".") or not old:
-        raise UserError("H020", f"not a range of commits: {words!r}", hints=hints)
-    first, last = repo.commit(old).oid, repo.commit(new or "HEAD").oid
+        again = f"{old or 'A'}..{new.lstrip('.') or 'HEAD'}"
+        raise UserError(
+            "H020", f"a range of commits is written A..B, not {words!r}", hints=[f"{verb} {again}"]
+        )
+    return old, new or "HEAD"
+
+
+def first_parents(repo: GitRepo, words: str, verb: str = "audit sweep") -> Line:
+    """The commits that ``A..B`` names. UserError H020 for what is no range, or an empty or reversed one, or
+    one from a commit that does not lead to the other; T002 where an end is not in this clone.
+    """
+    old, new = ends_of(words, verb)
+    first, last = repo.commit(old).oid, repo.commit(new).oid
     if first == last:
-        raise UserError("H020", f"{words} is empty: both ends are {first[:9]}", hints=hints[1:])
+        raise UserError(
+            "H020", f"{words} is empty: both ends are {first[:9]}", hints=[f"{verb} {old}~20..{new}"]
+        )
     if not repo.is_ancestor(first, last):
         if repo.is_ancestor(last, first):
-            fact = f"{words} is reversed: {new or 'HEAD'} comes before {old}"
-            raise UserError("H020", fact, hints=[f"audit sweep {new or 'HEAD'}..{old}"])
-        fact = f"{old} does not lead to {new or 'HEAD'}: they are on two branches"
+            fact = f"{words} is reversed: {new} comes before {old}"
+            raise UserError("H020", fact, hints=[f"{verb} {new}..{old}"])
+        fact = f"{old} does not lead to {new}: they are on two branches"
         base = repo.run("merge-base", first, last).stdout.decode().strip()
-        hints = [f"audit sweep {base[:9]}..{new or 'HEAD'}"] if base else []
+        hints = [f"{verb} {base[:9]}..{new}"] if base else []
         if repo.is_shallow:
             hints.append(repo.command("fetch --unshallow") + "        # this clone is shallow")
         raise UserError("H020", fact, hints=hints)

@@ -158,8 +158,10 @@ def test_the_commit_that_changed_a_gate_is_named(clone: Path, capsys: pytest.Cap
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (("pick", "HEAD..HEAD~2"), 2, "is empty: HEAD comes after HEAD~2"),
-        (("pick", "HEAD..HEAD"), 2, "holds no commit"),
+        (("pick", "HEAD..HEAD~2"), 2, "is reversed: HEAD~2 comes before HEAD"),
+        (("pick", "HEAD..HEAD~2"), 2, "audit history pick HEAD~2..HEAD"),
+        (("pick", "HEAD..HEAD"), 2, "is empty: both ends are"),
+        (("pick", "HEAD~1..side"), 2, "does not lead to side: they are on two branches"),
         (("pick", "HEAD"), 2, "a range of commits is written A..B"),
         (("pick", "HEAD~1...HEAD"), 2, "a range of commits is written A..B"),
         (("nosuch", "HEAD~2..HEAD"), 2, "nothing in this tree is called"),
@@ -169,6 +171,9 @@ def test_the_commit_that_changed_a_gate_is_named(clone: Path, capsys: pytest.Cap
 def test_wrong_ranges_and_gates(
     clone: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], code: int, said: str
 ) -> None:
+    git(clone, "checkout", "-q", "-b", "side", "HEAD~2")
+    git(clone, "commit", "-q", "--allow-empty", "-m", "aside")
+    git(clone, "checkout", "-q", "main")
     found, _, text = history(capsys, *words, "--repo", str(clone))
     assert found == code and said in text, text
 

@@ -415,6 +415,47 @@ def test_a_file_of_another_range_and_a_damaged_line_are_refused(made: Made, tmp_
     assert (caught.value.code, caught.value.fact) == ("H032", "line 2 is damaged")
 
 
+def test_a_file_goes_on_to_a_later_end(
+    made: Made, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its lines stay where the names do; where others are learned for the longer range, all is made again."""
+    oids = history(made)
+    kept, whole = tmp_path / "kept.jsonl", tmp_path / "whole.jsonl"
+    swept(made, f"{oids[0]}..{oids[2]}", output=kept)
+    os.chmod(kept, 0o640)
+    before = kept.read_bytes().splitlines()
+    swept(made, f"{oids[0]}..{oids[3]}", output=kept)
+    swept(made, f"{oids[0]}..{oids[3]}", output=whole)
+    assert kept.read_bytes() == whole.read_bytes()
+    assert kept.read_bytes().splitlines()[1:3] == before[1:] and kept.stat().st_mode & 0o777 == 0o640
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    capsys.readouterr()
+    later = made.commit(
+        "a name", more="from sglang.helpers import is_newest\n\n\ndef of_more():\n    return is_newest()\n"
+    )
+    words = ("sweep", f"{oids[0]}..main", "--repo", str(made.folder), "--output", str(kept))
+    assert audit(*words) == 0
+    assert "all lines are made again" in capsys.readouterr().err
+    head, lines = swept(made, f"{oids[0]}..main", output=whole.with_name("again.jsonl"))
+    assert "of_more" in head.setup.vocabulary and lines[-1].commit == later
+    assert kept.read_bytes() == whole.with_name("again.jsonl").read_bytes()
+    with pytest.raises(UserError) as caught:  # not back again
+        audit("sweep", f"{oids[0]}..{oids[2]}", "--repo", str(made.folder), "--output", str(kept))
+    assert (caught.value.code, "not on the way" in caught.value.fact) == ("H031", True)
+    assert kept.read_bytes() == whole.with_name("again.jsonl").read_bytes()
+
+
+def test_a_full_sweep_and_one_of_everything_go_on_as_well(made: Made, tmp_path: Path) -> None:
+    oids = history(made)
+    for words in (("--full", f"{oids[0]}.."), ("--all", "")):
+        kept, whole = tmp_path / f"kept{words[0]}", tmp_path / f"whole{words[0]}"
+        for output, ends in ((kept, (oids[1], oids[3])), (whole, (oids[3],))):
+            for end in ends:
+                span = (words[0], words[1] + end) if words[1] else (words[0], "--commit", end)
+                assert audit("sweep", *span, "--repo", str(made.folder), "--output", str(output), "-q") == 0
+        assert kept.read_bytes() == whole.read_bytes()
+
+
 def test_two_at_once_on_one_file(made: Made, tmp_path: Path) -> None:
     import fcntl
 

@@ -181,7 +181,7 @@ def read_head(line: bytes, name: str) -> Head:
 
 
 def check_same(kept: Head, line: Line, setup: Setup, name: str) -> None:
-    """UserError H031 where a file was made for another range or with other questions."""
+    """UserError H031 where a file was made for a range that begins elsewhere or with other questions."""
     before = kept.setup
     asked: list[tuple[str, Any, Any]] = [
         ("range", f"{kept.first[:9]}..{kept.last[:9]}", f"{line.first[:9]}..{line.last[:9]}"),
@@ -189,12 +189,30 @@ def check_same(kept: Head, line: Line, setup: Setup, name: str) -> None:
     ]
     for field in ("project", "level", "targets", "reference", "cuda", "assumptions", "defaults"):
         asked.append((field, getattr(before, field), getattr(setup, field)))
-    if (kept.first, kept.last) == (line.first, line.last):
+    if kept.first == line.first:  # whether its end lies on the way to this one is seen in the commits
         asked = asked[1:]
     for what, there, here in asked:
         if there != here:
             fact = f"this file is of another {what}: {_shown(there)}, not {_shown(here)}"
             raise UserError("H031", fact, place=name, hints=["--output ANOTHER", f"audit trend {name}"])
+
+
+def longer(file: LineFile, kept: Head, told: Plan) -> tuple[int, bool]:
+    """Make the file of a range one of a longer range, which ``told`` plans.
+
+    How many of its lines stay, and whether all that were whole do: they do not where other names are learned
+    for the longer range, since those count in every commit. UserError H031 where the file's end is not on the
+    way to the new one, H032.
+    """
+    name = str(file.path)
+    if kept.commits >= len(told.steps) or told.steps[kept.commits - 1].entry.oid != kept.last:
+        fact = f"this file is of a range to {kept.last[:9]}, which is not on the way to {told.head.last[:9]}"
+        raise UserError("H031", fact, place=name, hints=["--output ANOTHER", f"audit trend {name}"])
+    done, _ = done_lines(file, told.steps)
+    same = kept.setup == told.head.setup
+    done = done if same else 0
+    file.replace([encoded(told.head), *file.lines[1 : done + 1]])
+    return done, same
 
 
 def _shown(value: Any) -> str:
