@@ -118,7 +118,8 @@ def kernels(
         elif request.format == "html":
             from auditor.reporting import kernelshtml
 
-            write_bytes(kernelshtml.page(found), request.output)
+            url = load_profile(request.project).url or ""
+            write_bytes(kernelshtml.page(found, url=url), request.output)
         else:
             words = [
                 "audit kernels",

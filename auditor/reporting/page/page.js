@@ -145,7 +145,7 @@ function listing({ rows, chips, filters, hint, fits, columns, details, sorted, o
     for (const name of fields) { form.elements[name].value = words.get(name) || ""; if (form.elements[name].selectedIndex === -1) form.elements[name].value = ""; }
     if (!chips.options.some(([word]) => word === value(chips.name))) form.elements[chips.name].value = "";
     sort(words.get("s") || sorted);
-    const wanted = words.get("g"), row = wanted && rows.find(r => r.key === wanted || r.was === wanted);
+    const wanted = words.get("g") || decodeURIComponent(location.hash.slice(1)), row = wanted && rows.find(r => r.key === wanted || r.was === wanted);
     show();
     if (row) {
       if (!fitting.includes(row)) fitting.unshift(row); // a link shows its gate whatever the filter says
