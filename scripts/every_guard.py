@@ -136,9 +136,11 @@ class Work:
         """Ends first, then the middle of the span that says most: alarms, other changes, length."""
         taken = {path.name for path in self.folder.iterdir()}
         there = [n for n, c in enumerate(self.commits) if f"{c}.kept" in taken]
-        free = [
-            n for n, c in enumerate(self.commits) if f"{c}.kept" not in taken and f"{c}.claim" not in taken
-        ]
+        busy = {name.partition(".")[0] for name in taken}  # those that are there, and those in work
+        free = [n for n, commit in enumerate(self.commits) if commit not in busy]
+        if self.among is not None:
+            wanted = set(self.among.read_text().split())
+            free = [n for n in free if self.commits[n] in wanted]
         if not free:
             return None
         for end in {0, len(self.commits) - 1}.intersection(free):
