@@ -13,15 +13,19 @@ from auditor.history.model import Change
 _CAUSES = ("outcome", "predicate")
 
 
-def with_causes(changes: Iterable[Change], new: Report) -> list[Change]:
+def with_causes(changes: Iterable[Change], new: Report, old: Report | None = None) -> list[Change]:
     """Say of each changed outcome which other change it follows from, by the id of that gate.
 
-    Told only where the newer audit says what a gate reads; a baseline does not.
+    Where a name means something else than in ``old`` and no gate says why, the first gate that reads it
+    stands for all. Told only where the newer audit says what a gate reads; a baseline does not.
     """
     told = list(changes)
     gates = {gate.id: gate for gate in new.gates}
     known = {item.name: item for item in new.predicates}
     sources = _sources((gates[c.gate] for c in told if c.kind in _CAUSES and c.gate in gates), known.values())
+    changed = [c for c in told if c.kind in _CAUSES and c.gate in gates]
+    if old is not None:
+        _first_readers(sources, [gates[c.gate] for c in changed], _other_meaning(old, new))
     parents: dict[str, str] = {}
     for change in told:
         if change.kind == "outcome" and change.gate in gates:
@@ -50,6 +54,24 @@ def _sources(changed: Iterable[Gate], known: Iterable[Predicate]) -> dict[str, s
         if own:
             out[item.name] = min(own, key=lambda gate: (gate.line, gate.id)).id
     return out
+
+
+def _other_meaning(old: Report, new: Report) -> set[str]:
+    """Names of the older audit that are worth something else for a target, or nothing that is known."""
+    after = {item.name: item for item in new.predicates}
+
+    def meaning(item: Predicate | None) -> list[object]:
+        return [item and (item.truth.get(t), item.value.get(t)) for t in new.targets]
+
+    return {item.name for item in old.predicates if meaning(item) != meaning(after.get(item.name))}
+
+
+def _first_readers(sources: dict[str, str], changed: Iterable[Gate], names: set[str]) -> None:
+    """Let the first changed gate that reads one of the names stand for those after it."""
+    for gate in sorted(changed, key=lambda gate: (gate.path, gate.line, gate.id)):
+        for name in gate.via:
+            if name in names:
+                sources.setdefault(name, gate.id)
 
 
 def _nearest(gate: Gate, known: dict[str, Predicate], sources: dict[str, str]) -> str:

@@ -38,7 +38,7 @@ def compare(
     """What changed from ``old`` to ``new``. UserError H001 where the two were not asked the same."""
     _refuse_other_questions(old, new)
     changes, stats = gate_changes(old, new)
-    changes = with_causes(changes, new)
+    changes = with_causes(changes, new, old)
     changes += finding_changes(old, new)
     if kernels is not None:
         changes += kernel_changes(*kernels, new.targets)
@@ -193,7 +193,21 @@ def change_of(a: Gate, b: Gate, targets: tuple[str, ...]) -> Change | None:
         after={target: outcome(b, target) for target in differing},
         did=_told(a, differing),
         does=_told(b, differing),
+        why=_open(a, b, differing),
     )
+
+
+#: Reasons that are told for what is open.
+_REASONS = 3
+
+
+def _open(was: Gate, now: Gate, targets: Iterable[str]) -> str:
+    """What has to be known where a target's way is open, the reasons that are new first."""
+    if not any(outcome(now, target) == "unknown" for target in targets):
+        return ""
+    reasons = sorted(now.unknown_because, key=lambda reason: (reason in was.unknown_because, reason))
+    more = f" and {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
+    return f"open: {', '.join(reasons[:_REASONS])}{more}" if reasons else ""
 
 
 def _told(gate: Gate, targets: Iterable[str]) -> dict[str, str]:

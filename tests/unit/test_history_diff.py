@@ -335,6 +335,42 @@ def test_a_flag_named_for_the_target_trips_whatever_becomes_of_it(name: str, tri
         assert bool(tripping(diff)) is trips
 
 
+READERS = """
+class A:
+    def __init__(self):
+        self.fast = cap() >= (12, 0)
+
+    def one(self):
+        if self.fast:
+            return 1
+
+    def two(self):
+        if self.fast:
+            return 2
+"""
+
+
+def test_of_readers_of_what_is_not_known_any_more_the_first_stands_for_all_and_says_why() -> None:
+    old = report("sm_120", a=READERS)
+    gates = [
+        msgspec.structs.replace(
+            gate,
+            truth=dict.fromkeys(gate.truth, "unknown"),
+            unknown_because=("value self.fast", "arg.x", "dep.y", "env.z"),
+        )
+        if gate.kind == "if"
+        else gate
+        for gate in old.gates
+    ]
+    known = [item for item in old.predicates if not item.name.endswith(".fast")]
+    assert len(known) == len(old.predicates) - 1
+    new = msgspec.structs.replace(old, gates=tuple(gates), predicates=tuple(known))
+    one, two = (change for change in tripping(compare(old, new)) if change.kind == "outcome")
+    assert (one.symbol, one.follows) == ("A.one", "") and (two.symbol, two.follows) == ("A.two", one.gate)
+    assert one.why == "open: arg.x, dep.y, env.z and 1 more"
+    assert folded([one, two]) == ([one], {one.gate: 1})
+
+
 def test_an_arm_of_its_own_that_is_asked_for_elsewhere_in_the_file_is_not_lost() -> None:
     moved = WITHOUT + "\n\ndef start(model, name):\n    if small():\n        careful(model)\n"
     assert tripped(report("sm_120", a=OWN), report("sm_120", a=moved)) == []
