@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -16,21 +16,36 @@ if TYPE_CHECKING:
     from auditor.gates.model import Report
     from auditor.history.model import Diff
     from auditor.history.past import Past
-    from auditor.history.pasts import Pasts
     from auditor.history.sweeping.model import CommitLine, Head
-    from auditor.history.sweeping.trend import Trend
     from auditor.trees.base import SourceTree
 
 
-def write_page(report: Report, request: Request, tree: SourceTree) -> None:
-    """Write the page of an audit, with the past that ``--history`` names. UserError H0nn, U013."""
+class Known(NamedTuple):
+    """What ``--history`` names, read before anything is audited: what is wrong with it is said at once."""
+
+    sweep: tuple[Head, list[CommitLine]] | None
+    pasts: list[Past]
+    diffs: list[Diff]
+
+
+def write_page(report: Report, request: Request, tree: SourceTree, known: Known) -> None:
+    """Write the page of an audit, with the past of its gates. UserError H036 for a sweep without figures."""
+    from auditor.history.pasts import Pasts, of_diffs, of_history, of_sweep
+    from auditor.history.sweeping.trend import trend
     from auditor.profile import load_profile
     from auditor.reporting import audithtml, terminal
 
-    past, trend = _past(report, request, tree)
+    past, drawn = Pasts({}, ()), None
+    if known.sweep is not None:
+        past += of_sweep(report.gates, *known.sweep)
+        drawn = trend(*known.sweep)
+    for one in known.pasts:
+        past += of_history(one)
+    if known.diffs:
+        past += of_diffs(report.gates, _in_order(known.diffs))
     head = terminal.head_lines(report, tree)
     url = load_profile(request.project).url or ""
-    write_bytes(audithtml.page(report, head, past=past, trend=trend, url=url), request.output)
+    write_bytes(audithtml.page(report, head, past=past, trend=drawn, url=url), request.output)
 
 
 def refuse_history(request: Request) -> None:
@@ -46,36 +61,25 @@ class _Named(msgspec.Struct):
     schema: str = msgspec.field(name="$schema")
 
 
-def _past(report: Report, request: Request, tree: SourceTree) -> tuple[Pasts, Trend | None]:
+def read_history(request: Request, tree: SourceTree) -> Known:
+    """What ``--history`` names. UserError U013, H0nn for what is no history, U005 for a second sweep."""
     from auditor.history.model import Diff
     from auditor.history.past import Past
-    from auditor.history.pasts import Pasts, of_diffs, of_history, of_sweep
-    from auditor.history.sweeping.trend import trend
 
-    found = Pasts({}, ())
-    drawn: Trend | None = None
-    diffs: list[Diff] = []
+    known = Known(None, [], [])
     for word in dict.fromkeys(request.history):
-        if ".." in word and not os.path.exists(word):
-            head, lines = _swept(word, request, tree)
+        ranged = ".." in word and not os.path.exists(word)
+        found = _swept(word, request, tree) if ranged else _read(word, request.project)
+        if isinstance(found, Past):
+            known.pasts.append(found)
+        elif isinstance(found, Diff):
+            known.diffs.append(found)
+        elif known.sweep is None:
+            known = known._replace(sweep=found)
         else:
-            known = _read(word, report)
-            if isinstance(known, Past):
-                found += of_history(known)
-                continue
-            if isinstance(known, Diff):
-                diffs.append(known)
-                continue
-            head, lines = known
-        found += of_sweep(report.gates, head, lines)
-        shown = trend(head, lines, None, word)
-        if drawn is not None:
             fact = "two sweeps: the page has room for one"
             raise UserError("U005", fact, place=word, hints=[f"--history {request.history[0]}"])
-        drawn = shown
-    if diffs:
-        found += of_diffs(report.gates, _in_order(diffs))
-    return found, drawn
+    return known
 
 
 def _in_order(diffs: Iterable[Diff]) -> list[Diff]:
@@ -90,7 +94,7 @@ def _in_order(diffs: Iterable[Diff]) -> list[Diff]:
     return out
 
 
-def _read(name: str, report: Report) -> tuple[Head, list[CommitLine]] | Past | Diff:
+def _read(name: str, project: str) -> tuple[Head, list[CommitLine]] | Past | Diff:
     """What a file holds: a sweep, the past of a gate, or a comparison. UserError U013, H03n, H001."""
     from auditor.history.model import Diff
     from auditor.history.past import Past
@@ -105,7 +109,7 @@ def _read(name: str, report: Report) -> tuple[Head, list[CommitLine]] | Past | D
         raise UserError("U013", fact, place=name, hints=["audit sweep A..B --output FILE"]) from None
     if data.lstrip()[:9] == b'{"sweep":':
         head, lines, _ = read_sweep(data, name)
-        _same_project(head.setup.project, report, name)
+        _same_project(head.setup.project, project, name)
         return head, lines
     kinds: dict[str, type[Past] | type[Diff]] = {pastpage.SCHEMA_ID: Past, diffjson.SCHEMA_ID: Diff}
     try:
@@ -117,13 +121,13 @@ def _read(name: str, report: Report) -> tuple[Head, list[CommitLine]] | Past | D
         fact = f"not a file of audit sweep, history or diff: {str(error)[:1].lower()}{str(error)[1:200]}"
         hints = ["audit sweep A..B --output FILE", "audit diff A B --format json --output FILE"]
         raise UserError("U013", fact, place=name, hints=hints) from None
-    _same_project(found.project, report, name)
+    _same_project(found.project, project, name)
     return found
 
 
-def _same_project(project: str, report: Report, name: str) -> None:
-    if project != report.project:
-        fact = f"a history of {project}, and this is an audit of {report.project}"
+def _same_project(project: str, asked: str, name: str) -> None:
+    if project != asked:
+        fact = f"a history of {project}, and this is an audit of {asked}"
         raise UserError("H001", fact, place=name, hints=[f"audit {project} --history {name}"])
 
 
@@ -142,7 +146,7 @@ def _swept(span: str, request: Request, tree: SourceTree) -> tuple[Head, list[Co
     if repo is None:
         fact = "a range needs a clone, and none is named or near"
         raise UserError("H021", fact, place=span, hints=["--commit REV --repo ../sglang", "--history FILE"])
-    line = first_parents(repo, span)
+    line = first_parents(repo, span, f"audit {request.project} --format html --history")
     root, folder = source_of(repo, line, load_profile(request.project))
     cuda = World((), (), request.assumptions).cuda
     setup = Setup(request.project, "quick", request.targets, request.reference, cuda, root, folder)

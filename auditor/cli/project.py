@@ -23,6 +23,10 @@ def audit_project(request: Request) -> int:
 
         refuse_history(request)
     with opened(request) as tree:
+        if request.format == "html":
+            from auditor.cli.auditpage import read_history
+
+            known = read_history(request, tree)
         if request.format == "json" and request.exceptions is None:
             data = audited_json(tree, request)
             write_bytes(data, request.output)
@@ -45,7 +49,7 @@ def audit_project(request: Request) -> int:
             if request.format == "html":
                 from auditor.cli.auditpage import write_page
 
-                write_page(report, request, tree)
+                write_page(report, request, tree, known)
                 return exit_code(report, request.fail_on)
             if request.format in FORMATS:
                 from auditor.cli.papers import report_paper, write_paper
