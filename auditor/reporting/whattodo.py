@@ -5,11 +5,11 @@ Nothing here proposes to widen a condition: whether a gate is right is for the p
 
 from __future__ import annotations
 
+import shlex
 from typing import NamedTuple
 
 from auditor.gates.model import TreeFacts
 from auditor.history.model import Change, Diff, PatchState
-from auditor.history.words import short_name
 from auditor.reporting.notes import GROUPS, group_of
 
 #: Why a change of a kind trips the guard, where nothing else is asked of it.
@@ -44,7 +44,7 @@ class Trees(NamedTuple):
     def range(self, diff: Diff) -> str:
         """``A..B`` where both are commits, else ""."""
         both = diff.old.commit, diff.new.commit
-        return f"{diff.old.label}..{diff.new.label}" if all(both) else ""
+        return shlex.quote(f"{diff.old.label}..{diff.new.label}") if all(both) else ""
 
 
 def trees(diff: Diff, repo: str) -> Trees:
@@ -55,9 +55,9 @@ def trees(diff: Diff, repo: str) -> Trees:
 def tree_option(tree: TreeFacts) -> str:
     """``--commit 735a256`` or ``--release 0.5.18``: the options that choose this tree again."""
     if tree.kind == "commit":
-        return f"--commit {tree.label}"
+        return f"--commit {shlex.quote(tree.label)}"
     if tree.kind in ("release", "wheel") and tree.version:
-        return f"--release {tree.version}"
+        return f"--release {shlex.quote(tree.version)}"
     return ""
 
 
@@ -71,9 +71,12 @@ def of_change(change: Change, diff: Diff, at: Trees) -> list[Step]:
     old = change.old_gate or (change.gate if change.kind != "added" else "")
     if old and at.old:
         commands.append(f"audit gate {old} {at.old}{_repo(at.old, at)}{targets}")
-    if change.kind == "kernel" and at.new:
-        name = short_name(change.what)
-        commands.append(f"audit kernels {name} {at.new}{_repo(at.new, at)}{targets}")
+    if change.kind == "kernel":
+        # what is gone can only be asked of the tree that had it
+        tree = at.old if set(change.after.values()) == {"absent"} else at.new
+        if tree:
+            asked = f"audit kernels {diff.project} --op {shlex.quote(change.what)}"
+            commands.append(f"{asked} {tree}{_repo(tree, at)}{targets}")
     out.append(Step(GROUPS[group_of(change)], tuple(commands)))
     span = at.range(diff)
     if change.gate and span and len(change.commits) != 1:
@@ -89,10 +92,11 @@ def _repo(option: str, at: Trees) -> str:
 def of_patch(state: PatchState, diff: Diff, at: Trees) -> list[Step]:
     """What to do about one patch that does not go, or a check that fails."""
     onto = at.new.partition(" ")[2] or "TREE"
-    clone = at.repo.replace("--repo", "--clone")
+    clone = at.repo.replace("--repo", "--clone", 1)
+    set_ = shlex.quote(state.patchset)
     if state.kind == "check":
-        return [Step("See what does not hold.", (f"patches verify {state.patchset} --onto {onto}{clone}",))]
-    explain = f"patches explain {state.patchset} {state.name} --onto {onto}{clone}"
+        return [Step("See what does not hold.", (f"patches verify {set_} --onto {onto}{clone}",))]
+    explain = f"patches explain {set_} {shlex.quote(state.name)} --onto {onto}{clone}"
     if state.status == "upstream":
         return [Step("Upstream has it: the patch can go with this base.", (explain,))]
     if state.status == "not-tried":
@@ -101,7 +105,7 @@ def of_patch(state: PatchState, diff: Diff, at: Trees) -> list[Step]:
         Step("Why, and because of which commit?", (explain,)),
         Step(
             "Carry the stack to the new base.",
-            (f"patches rebase {state.patchset} --onto {onto}{clone} --dry-run",),
+            (f"patches rebase {set_} --onto {onto}{clone} --dry-run",),
         ),
     ]
 
@@ -119,11 +123,12 @@ def of_guard(diff: Diff, at: Trees, tripped: int, patches: int) -> list[Step]:
             out.append(Step(words))
         else:
             words = (
-                "Open each row: it shows the places, what the target gets now and why. No commit is named,"
-                " since the two trees are not commits of one clone; with a clone they are named"
+                "Open each row, what is lost first: it shows the places, what the target gets and why. No"
+                " commit is named, since the two trees are not commits of one clone; with a clone they are"
             )
             old, new = (
-                f"v{t.version}" if t.version and not t.commit else t.label for t in (diff.old, diff.new)
+                shlex.quote(f"v{t.version}" if t.version and not t.commit else t.label)
+                for t in (diff.old, diff.new)
             )
             words += ", where it has these tags." if diff.old.version else "."
             out.append(Step(words, (f"audit guard {old} {new} --repo ../{diff.project}{targets}",)))

@@ -88,7 +88,7 @@ def test_the_action_ends_with_the_code_of_the_tool(tmp_path: Path, code: int) ->
 
 
 @pytest.mark.parametrize(
-    "name", ["TREE", "TARGET", "BASE", "REPO", "FAIL_ON", "EXCEPTIONS", "SARIF", "PATCHSET"]
+    "name", ["TREE", "TARGET", "BASE", "REPO", "FAIL_ON", "EXCEPTIONS", "SARIF", "HTML", "PATCHSET"]
 )
 def test_no_input_runs(tmp_path: Path, name: str) -> None:
     for text in (

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
+import click
 import msgspec
 import pytest
 from browser import HOSTILE, facts, policy, toured
 from sample_report import sample
 
+from auditor.cli import groups
 from auditor.gates.model import TreeFacts
 from auditor.history.guard import tripping
 from auditor.history.model import Change, Commit, Diff, PatchState
@@ -144,7 +147,7 @@ def test_what_to_do_now_is_typed_as_it_stands() -> None:
         f"audit history 0a0a0a 735a256..c7397de --repo ../toy{both}"
     )
     assert steps(whattodo.of_change(CHANGES[2], told, at)) == [
-        f"audit kernels gone --commit c7397de --repo ../toy{both}"
+        f"audit kernels toy --op ns::gone --commit c7397de --repo ../toy{both}"
     ]
     assert steps(whattodo.of_patch(PATCHES[1], told, at)) == [
         "patches explain set two --onto c7397de --clone ../toy",
@@ -170,6 +173,29 @@ def test_releases_are_named_as_releases_and_say_how_commits_are_found() -> None:
     assert "audit history" not in " ".join(
         steps(whattodo.of_change(changes[0], told, whattodo.trees(told, "")))
     )
+
+
+def test_every_command_is_one_that_the_tool_takes() -> None:
+    # a commit that is called like an option, and names that a shell would take for more
+    told = msgspec.structs.replace(diff(patches=PATCHES), project="sglang")
+    at = whattodo.trees(told, " --repo ../toy")
+    lost = msgspec.structs.replace(CHANGES[2], after={"sm_120": "absent"})
+    found = [line for change in (*CHANGES, lost) for line in steps(whattodo.of_change(change, told, at))]
+    found += [line for state in PATCHES for line in steps(whattodo.of_patch(state, told, at))]
+    found += steps(whattodo.of_guard(told, at, 1, 1)) + steps(whattodo.of_guard(told, at, 0, 0))
+    assert "audit kernels sglang --op ns::gone --commit 735a256 --repo ../toy --target sm_120,sm_121" in found
+    verbs = set()
+    for line in found:
+        program, *words = shlex.split(line)
+        command: click.Command = {"audit": groups.audit, "patches": groups.patches}[program]
+        while isinstance(command, click.Group):
+            verb = words.pop(0)
+            verbs.add(f"{program} {verb}")
+            known = command.get_command(click.Context(command), verb)
+            assert known is not None, line
+            command = known
+        command.make_context(program, words)
+    assert len(verbs) >= 6, verbs
 
 
 def test_a_gate_is_never_said_to_be_widened() -> None:

@@ -32,9 +32,13 @@ words+=("--target=$TARGET")
 
 audit "${words[@]}" --format=github
 code=$?
-if [[ -n "${SARIF:-}" && $code -le 1 ]]; then
-  # the second run is answered from the cache
-  audit "${words[@]}" --format=sarif --output="$SARIF" --quiet || [[ $? -le 1 ]] || code=4
-fi
+# the further runs are answered from the cache
+also() {
+  if [[ -n "$2" && $code -le 1 ]]; then
+    audit "${words[@]}" --format="$1" --output="$2" --quiet || [[ $? -le 1 ]] || code=4
+  fi
+}
+also sarif "${SARIF:-}"
+also html "${HTML:-}"
 [[ -n "${GITHUB_OUTPUT:-}" ]] && echo "code=$code" >> "$GITHUB_OUTPUT"
 exit "$code"

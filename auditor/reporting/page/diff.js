@@ -41,6 +41,7 @@ const steps = list => el("ol", { class: "steps" }, list.map(([words, commands]) 
 function details(row) {
   const out = [], add = (title, ...content) => out.push(el("section", {}, el("h3", {}, title), content));
   if (row.w !== undefined) add("why it tripped", el("p", {}, T[row.w]), row.h !== undefined ? el("p", {}, T[row.h]) : null);
+  if (row.o) add("what the target got and gets", el("ul", {}, row.o.map(n => el("li", {}, el("code", {}, T[n])))));
   if (row.u && row.u.length) add("what to do now", steps(row.u));
   if (row.n) add("details", el("ul", {}, row.n.map(n => el("li", {}, T[n]))));
   if (row.e !== undefined) add(row.y === "kernel" ? "name" : "condition", el("dl", { class: "two" }, el("dt", {}, oldName), el("dd", {}, el("code", {}, T[row.e])), el("dt", {}, newName), el("dd", {}, el("code", {}, T[row.b]))));
@@ -53,7 +54,6 @@ function details(row) {
   }
   if (row.g) add("per target", perTarget(row.g, [["verdict", (t, i) => row.g.v[i]], ...(row.f.length ? [["changed", t => { const f = row.f.find(([name]) => name === t); return f ? `${T[f[1]]} → ${T[f[2]]}` : ""; }]] : [])]));
   else if (row.f.length && row.y !== "patch") add("per target", row.ways.map(way));
-  if (row.o) add("what the target got and gets", el("ul", {}, row.o.map(n => el("li", {}, el("code", {}, T[n])))));
   if (row.g && row.g.w) add("what its arms do now", arms(row.g));
   if (row.v) add(row.v.length === 1 ? "made by" : `made by one of ${row.v.length} commits`, el("ul", { class: "past" }, row.v.slice(0, 30).map(c => el("li", {}, commitWords(c.map(n => T[n]))))), row.v.length > 30 ? el("p", {}, `… and ${row.v.length - 30} more`) : null);
   if (row.h !== undefined && row.w === undefined) add("why", el("p", {}, T[row.h]));
@@ -83,7 +83,7 @@ const head = !guard ? null : el("section", { class: `verdict ${tripped ? "bad" :
     guard.noCommit ? el("p", { class: "what" }, `of ${counted(guard.noCommit, "change")} several commits may have made it: the rows name them`) : null] : null);
 list = listing({
   rows: facts.rows, hint: "path, symbol, condition, kernel, #PR …", sorted: "kind", details, above: head,
-  opener: row => T[row.s] || T[row.b] || "(module)",
+  opener: row => T[row.s] || (row.e === undefined && T[row.b]) || "(module)",
   chips: { name: "c", label: "kind of change", options: [...first, ...ORDER.filter(kind => kinds[kind]).map(kind => [kind, `${kind} ${kinds[kind].toLocaleString("en")}`, null, "", MEANING[kind]]), ["*", "everything"]] },
   filters: [["t", "changed for", [["", "any target"], ...facts.shown.map(t => [t, t])]],
     ["a", "area", [["", "all"], ...Object.keys(areas).sort().map(a => [a, `${a} (${areas[a]})`])]],
