@@ -12,12 +12,12 @@ BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
 SMOKE = build/smoke
 
-.PHONY: help audit wheels sarif test lint types contract smoke check coverage kernels reports reports-check docs docs-check bench format clean
+.PHONY: help audit wheels sarif test fuzz lint types contract smoke check coverage kernels reports reports-check docs docs-check bench format clean
 
 help:
 	@sed -n '1,4p' Makefile
 	@echo "#   make check    what CI runs: test lint types contract reports-check docs-check smoke"
-	@echo "#   also: kernels (compile what patchsets/sm120 declares), reports (the committed audits), docs, bench, format, clean; PYTHON=python3.12 picks the interpreter"
+	@echo "#   also: kernels (compile what patchsets/sm120 declares), reports (the committed audits), docs, bench, fuzz, format, clean; PYTHON=python3.12 picks the interpreter"
 
 $(VENV)/.made:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "Python >= 3.10 is needed: make PYTHON=...")'
@@ -58,6 +58,14 @@ sarif:
 test: $(VENV)/.dev
 	SGLANG_AUDITOR_WHEELS=$${SGLANG_AUDITOR_WHEELS:-$(CURDIR)/$(WHEELS)} \
 	SGLANG_AUDITOR_SARIF=$${SGLANG_AUDITOR_SARIF:-$(CURDIR)/$(SARIF)/package} $(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# Every reader of foreign bytes for so many CPU seconds each; PARSER picks one of tests/fuzz/parsers. With atheris
+# where it has a wheel for this Python. What it finds lies in tests/fuzz/crashes, and is a test from then on.
+FUZZ_SECONDS = 60
+PARSER =
+fuzz: $(VENV)/.dev
+	$(PIP) install --only-binary :all: atheris || echo "no atheris for this Python: random changes of the seeds"
+	$(BIN)/python -m tests.fuzz.drive $(PARSER) --seconds $(FUZZ_SECONDS)
 
 # Style; names that nothing mentions; lines that stand twice.
 lint: $(VENV)/.dev

@@ -15,6 +15,7 @@ import msgspec
 
 from auditor.data import data_root
 from auditor.errors import UserError
+from auditor.readback import Damaged, from_json
 
 #: At the top of a repository of a Python package, and never of an installed copy.
 BUILD_FILES = ("pyproject.toml", "setup.py")
@@ -370,8 +371,8 @@ def read_profile(path: Path, shown: str, *, memo: MutableMapping[bytes, bytes] |
         kept = memo.get(key)
         if kept is not None:
             try:
-                return msgspec.json.decode(kept, type=Profile)
-            except msgspec.DecodeError:
+                return from_json(kept, Profile)
+            except Damaged:
                 pass  # a damaged entry is as good as none
     from auditor import yamlio
 

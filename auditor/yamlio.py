@@ -126,7 +126,7 @@ def _steps(path: str) -> Iterator[str | int]:
     for name, index in re.findall(r"\.([^.\[\]]+)|\[([^\]]*)\]", path):
         if name:
             yield name
-        elif index.isdigit():
+        elif index.isdecimal():
             yield int(index)
         else:
             return

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.data import data_root
+from auditor.readback import plain_json
 from auditor.trees.base import SourceTree, TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
 
@@ -147,9 +148,9 @@ class Kept:
             return None
         for key in self._recent():
             try:
-                record = json.loads(zlib.decompress(cached_bytes(LOOKED, key) or b""))
+                record = plain_json(zlib.decompress(cached_bytes(LOOKED, key) or b""))
                 count = same_answer(record, tree, profile)
-            except (ValueError, zlib.error, KeyError, TypeError):
+            except (ValueError, zlib.error, KeyError, TypeError, AttributeError):
                 continue
             if count is not None and (data := self._unpacked(key)) is not None:
                 return data, count

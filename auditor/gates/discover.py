@@ -46,7 +46,13 @@ class Collector:
         program.on_gate = self.take
 
     def take(self, key: tuple[str, Any], gates: list[RawGate]) -> None:
-        self.drafts[key] = [self.draft(g) for g in gates]
+        drafts = self.drafts[key] = []
+        for gate in gates:
+            try:
+                drafts.append(self.draft(gate))
+            except RecursionError:
+                what = "a gate whose arms are nested too deeply to follow; it is left out"
+                self.program.problems.setdefault(gate.module.path, (gate.node.lineno, what))
         gates_kept = self.program.raw
         gates_kept.pop(key, None)
 

@@ -18,6 +18,7 @@ from auditor.gates.model import Arm, Report
 from auditor.history.arms import EFFECTS, told_effects
 from auditor.history.flags import Flag
 from auditor.native.model import Availability
+from auditor.readback import Damaged, from_json
 
 SCHEMA_ID = "urn:sglang-auditor:schema:baseline:1"
 SCHEMA_VERSION = "1.0"
@@ -132,6 +133,6 @@ def loads(data: bytes, name: str) -> Baseline:
         fact = "the baseline was edited by hand: its digest does not fit"
         raise UserError("H003", fact, place=name, hints=[*again, "audit sglang --exceptions FILE"])
     try:
-        return msgspec.json.decode(data, type=Baseline)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return from_json(data, Baseline)
+    except Damaged as error:
         raise UserError("H004", f"not a baseline: {error}", place=name, hints=again) from None

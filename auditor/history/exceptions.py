@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-from packaging.version import InvalidVersion, Version
+from packaging.version import Version
 
 from auditor import yamlio
 from auditor.errors import UserError
@@ -72,7 +72,7 @@ def _fault(entry: Exception_) -> tuple[str, str]:
         )
     try:
         Version(entry.until)
-    except InvalidVersion:
+    except ValueError:  # also a number of thousands of digits
         return f"not a version: {entry.until!r}", "until: 0.6.0"
     return "", ""
 
@@ -127,7 +127,7 @@ def expired(until: str, tree: TreeFacts) -> bool:
     known = tree.version or next(iter(_AFTER.findall(tree.describe or "")), "")
     try:
         return bool(known) and Version(known) >= Version(until)
-    except InvalidVersion:
+    except ValueError:  # also a number of thousands of digits
         return False
 
 

@@ -311,7 +311,7 @@ def shown(built: tuple[Built, ...]) -> str:
     ]
 
     def order(text: str) -> tuple[int, str]:
-        digits = re.match(r"\d+", text)
+        digits = re.match(r"[0-9]{1,9}", text)
         return int(digits[0]) if digits else 0, text
 
     return " ".join(sorted(dict.fromkeys(sure), key=order)) or "nothing"

@@ -145,7 +145,7 @@ def _parts(text: str) -> list[int | None]:
         if part == "*":
             out.append(None)
             continue
-        digits = re.match(r"\d*", part)
+        digits = re.match(r"[0-9]{0,18}", part)
         assert digits is not None
         out.append(int(digits[0] or 0))
         if digits[0] != part:

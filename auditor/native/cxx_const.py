@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from auditor.native.cxx_index import Definition, Source
+from auditor.native.cxx_text import whole_number
 
 if TYPE_CHECKING:
     from auditor.native.cxx_program import CxxProgram
@@ -219,7 +220,8 @@ class _Reader:
             self.take(")")
             return value
         if kind == "number":
-            return int(text, 0)
+            number = whole_number(text)
+            return number if number is not None else _none()
         if kind != "name":
             raise _NotConstant
         if text == "sizeof":

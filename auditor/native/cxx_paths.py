@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, NamedTuple
 
 from auditor.native.cxx_program import NOTHING, Facts
+from auditor.native.cxx_text import whole_number
 from auditor.native.model import Step
 
 MAX_PATHS = 24
@@ -104,18 +106,14 @@ def compared(operator: str, a: Val, b: Val) -> Val:
 
 def number(shown: str) -> Val:
     """The value of a number as C++ writes it."""
-    digits = (
-        shown.replace("'", "").rstrip("uUlLfF")
-        if not shown.lower().startswith("0x")
-        else shown.rstrip("uUlL")
-    )
+    value = whole_number(shown)
+    if value is not None:
+        return Val(True, value)
     try:
-        return Val(True, int(digits, 0))
+        amount = float(shown.replace("'", "").rstrip("uUlLfF"))
     except ValueError:
-        try:
-            return Val(True, float(digits))
-        except ValueError:
-            return UNKNOWN
+        return UNKNOWN
+    return Val(True, amount) if isfinite(amount) else UNKNOWN
 
 
 def fewer(paths: list[Path]) -> list[Path]:

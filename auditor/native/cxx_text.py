@@ -21,6 +21,22 @@ _TOKEN = re.compile(
 )
 
 
+#: No integer of C++ has more digits, in whatever base.
+_DIGITS = 64
+
+
+def whole_number(text: str) -> int | None:
+    """The value of an integer as C++ writes it, with its separators and suffix; None for what is none."""
+    digits = text.replace("'", "").lower().rstrip("ulz")
+    if not digits.isascii() or len(digits) > _DIGITS:
+        return None
+    base = 16 if digits[:2] == "0x" else 2 if digits[:2] == "0b" else 8 if digits[:1] == "0" else 10
+    try:
+        return int(digits, base)
+    except ValueError:
+        return None
+
+
 def without_comments(text: str) -> str:
     """The text with each comment as one blank (and its line ends)."""
     out: list[str] = []
@@ -184,8 +200,7 @@ class Expression:
         if token[1]:
             return self._defined()
         if token[2]:
-            digits = token[2].replace("'", "")
-            return Number(int(digits, 16 if digits[:2].lower() == "0x" else 10))
+            return _number(token[2])
         if token[3]:
             return self._macro(token[3])
         return Number(None, ("an expression that cannot be read",))
@@ -220,8 +235,7 @@ class Expression:
             return Number(0)
         text = found.strip().strip("()")
         if re.fullmatch(r"(0[xX][0-9a-fA-F]+|\d+)[uUlL]*", text):
-            digits = text.rstrip("uUlL")
-            return Number(int(digits, 16 if digits[:2].lower() == "0x" else 10))
+            return _number(text)
         if text and self.nested < 8:
             inner = Expression(found, self.lookup)
             inner.nested = self.nested + 1
@@ -229,6 +243,11 @@ class Expression:
             if value.value is not None:
                 return value
         return Number(None, (f"{name} is {text or 'empty'}"[:80],))
+
+
+def _number(text: str) -> Number:
+    value = whole_number(text)
+    return Number(value) if value is not None else Number(None, (f"{text[:20]} is no number",))
 
 
 def _apply(operator: str, a: Number, b: Number) -> Number:
@@ -259,15 +278,16 @@ def _apply(operator: str, a: Number, b: Number) -> Number:
         "+": lambda: x + y,
         "-": lambda: x - y,
         "*": lambda: x * y,
-        "/": lambda: x // y,
-        "%": lambda: x % y,
+        "/": lambda: abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1),  # towards zero, unlike Python
+        "%": lambda: abs(x) % abs(y) * (-1 if x < 0 else 1),
         "&": lambda: x & y,
         "|": lambda: x | y,
         "^": lambda: x ^ y,
         "<<": lambda: x << y,
         ">>": lambda: x >> y,
     }
-    return Number(int(table[operator]()))
+    value = int(table[operator]())
+    return Number(value) if abs(value) < 1 << 64 else Number(None, ("a number too large",))
 
 
 def every_part(text: str) -> str:

@@ -17,6 +17,7 @@ import msgspec
 
 from auditor.native.machine_code import Unreadable, instructions, resources, threads
 from auditor.native.triton_build import Launch, Outside, Source, Uncompiled, assembly
+from auditor.readback import Damaged, from_msgpack
 from auditor.trees.assembler import Machine, Refused, assemble, compile_cuda
 from auditor.trees.cache import cached_bytes, store_bytes
 
@@ -89,8 +90,9 @@ def kept(job: Job) -> Compiled | None:
     if data is None:
         return None
     try:
-        return msgspec.msgpack.decode(data, type=Compiled)
-    except msgspec.DecodeError:
+        found: Compiled = from_msgpack(data, Compiled)
+        return found
+    except Damaged:
         return None
 
 

@@ -47,11 +47,14 @@ def resources(report: str, kernel: str = "") -> Resources:
         listed = ", ".join(names) or "none"
         raise Unreadable(f"{len(found)} kernels are called {kernel or 'anything'}: {listed}")
     text = parts[2 + 2 * found[0]]
-    registers = re.search(r"Used (\d+) registers", text)
-    frames = re.findall(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", text)
+    registers = re.search(r"Used ([0-9]{1,18}) registers", text)
+    frames = re.findall(
+        r"([0-9]{1,18}) bytes stack frame, ([0-9]{1,18}) bytes spill stores, ([0-9]{1,18}) bytes spill loads",
+        text,
+    )
     if registers is None or not frames:
         raise Unreadable("the assembler's report names no registers or no stack")
-    shared = re.search(r"(\d+) bytes smem", text)
+    shared = re.search(r"([0-9]{1,18}) bytes smem", text)
     stack, stores, loads = (sum(int(frame[i]) for frame in frames) for i in range(3))
     return Resources(int(registers[1]), stores, loads, stack, int(shared[1]) if shared else 0)
 
@@ -99,7 +102,7 @@ def _wanted(section: str, kernel: str) -> bool:
 
 def threads(ptx: str) -> int:
     """Threads of a block, as the kernel's own directive says. ``Unreadable`` where there is none."""
-    found = re.search(r"\.(?:req|max)ntid\s+(\d+)(?:,\s*(\d+))?(?:,\s*(\d+))?", ptx)
+    found = re.search(r"\.(?:req|max)ntid\s+([0-9]{1,18})(?:,\s*([0-9]{1,18}))?(?:,\s*([0-9]{1,18}))?", ptx)
     if found is None:
         raise Unreadable("the assembly text says nothing about the number of threads")
     product = 1

@@ -9,6 +9,7 @@ import msgspec
 
 from auditor.native.fatbin import Image
 from auditor.native.objects import ObjectFacts
+from auditor.readback import Damaged, from_json
 
 #: Changes whenever what is read from an object changes.
 VERSION = 2
@@ -36,8 +37,8 @@ def encode(objects: Mapping[str, ObjectFacts]) -> bytes:
 def decode(data: bytes) -> dict[str, ObjectFacts] | None:
     """What :func:`encode` was given; None for anything else."""
     try:
-        stored = msgspec.json.decode(data, type=list[_Stored])
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        stored = from_json(data, list[_Stored])
+    except Damaged:
         return None
     return {
         one.path: ObjectFacts(

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from packaging.version import InvalidVersion, Version
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
 
 from auditor import yamlio
 from auditor.arch import load_targets
@@ -74,7 +74,7 @@ def _check(dependency: Dependency, document: yamlio.Document) -> None:
         where = ("facts", index)
         try:
             SpecifierSet(fact.versions)
-        except InvalidSpecifier:
+        except ValueError:  # also a number of thousands of digits
             raise document.error(f"{fact.versions!r} is no version specifier", *where, "versions") from None
         if not fact.source or not all(fact.source):
             raise document.error("a fact without a source is none", *where)
@@ -100,7 +100,7 @@ def holds(fact: Fact, requirement: str) -> bool:
             return about.contains(version, prereleases=True)
         if allowed[0].operator in (">=", "~="):
             return all(s.operator == ">=" for s in about) and about.contains(version, prereleases=True)
-    except (InvalidSpecifier, InvalidVersion):
+    except ValueError:
         return False
     return False
 

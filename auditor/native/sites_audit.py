@@ -18,6 +18,7 @@ from auditor.native.sites_findings import findings, merged, settled
 from auditor.native.sites_run import derive
 from auditor.profile import Profile
 from auditor.program.program import Program
+from auditor.readback import Damaged, from_json
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.names import normal_name
@@ -71,8 +72,8 @@ def rows_of(
         stored = cached_bytes(ROWS, key)
         if stored is not None:
             try:
-                return msgspec.json.decode(stored, type=Kept)
-            except msgspec.DecodeError:
+                return from_json(stored, Kept)
+            except Damaged:
                 pass
     try:
         found = availability(

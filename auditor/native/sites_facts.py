@@ -20,6 +20,7 @@ from auditor.errors import UserError
 from auditor.native.model import Cell, Row, Step
 from auditor.native.sites_wrappers import Use, Uses, Wrappers
 from auditor.program.program import Program
+from auditor.readback import Damaged, from_json
 from auditor.trees.names import normal_name
 
 FORMAT = 1
@@ -107,8 +108,8 @@ def load_facts(distribution: str, version: str) -> NativeFacts | None:
     except OSError:
         return None
     try:
-        facts = msgspec.json.decode(data, type=NativeFacts)
-    except msgspec.DecodeError as error:
+        facts = from_json(data, NativeFacts)
+    except Damaged as error:
         raise UserError("N020", f"damaged facts: {error}", place=f"queries/native/{path.name}") from None
     if facts.format != FORMAT or facts.targets != tuple(load_targets()):
         raise UserError(

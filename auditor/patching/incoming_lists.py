@@ -9,12 +9,14 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import json
+import os
 import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
 from auditor.errors import UserError
+from auditor.readback import Damaged, plain_json
 
 _PATCH = (".patch", ".diff")
 #: What else in a RUN changes a tree, and cannot be read as a patch that is here.
@@ -201,8 +203,8 @@ def _joined(folder: str, name: str) -> str:
 def _copy_words(rest: str) -> list[str]:
     if rest.lstrip().startswith("["):
         try:
-            found = json.loads(rest)
-        except ValueError:
+            found = plain_json(rest)
+        except Damaged:
             return []
         return [word for word in found if isinstance(word, str)] if isinstance(found, list) else []
     words = rest.split()
@@ -289,7 +291,7 @@ def files_of(listing: Listing, folder: Path, label: str, docker: bool) -> list[t
                 raise UserError("P033", f"{entry.name} lies outside of the list's folder", place=place)
             paths = [folder / entry.name]
         for path in paths:
-            if not path.is_file():
+            if not os.path.isfile(path):  # unlike Path.is_file, not upset by a name that no file can have
                 raise UserError("P033", f"no such file: {entry.name}", place=place)
             if entry.sha256 and hashlib.sha256(path.read_bytes()).hexdigest() != entry.sha256.lower():
                 raise UserError(
@@ -309,13 +311,18 @@ def files_of(listing: Listing, folder: Path, label: str, docker: bool) -> list[t
 
 def _sources(source: str, folder: Path) -> list[Path]:
     """What a COPY source means in the Dockerfile's folder, or the nearest folder above that has it."""
-    name = source.strip("/") or "."
+    name = (
+        re.sub(r"\*{2,}", "*", source.strip("/")) or "."
+    )  # to Docker, two stars are one: no walk through a disk
     if ".." in PurePosixPath(name).parts or "$" in name:
         return []
     folder = folder.resolve()
     for context in (folder, *list(folder.parents)[:3]):
-        found = sorted(context.glob(name)) if re.search(r"[*?\[]", name) else [context / name]
-        found = [path for path in found if path.exists()]
+        try:
+            found = sorted(context.glob(name)) if re.search(r"[*?\[]", name) else [context / name]
+        except (OSError, ValueError):  # a name that no file can have
+            return []
+        found = [path for path in found if os.path.exists(path)]
         if found:
             return found
         if (context / ".git").exists():

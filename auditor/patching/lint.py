@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.specifiers import SpecifierSet
 
 from auditor.arch.targets import load_targets
 from auditor.errors import UserError
@@ -75,7 +75,7 @@ def lint_patchset(folder: Path) -> list[Problem]:
 
 def _sort_key(place: str) -> tuple[str, list[int]]:
     name, *numbers = place.split(":")
-    return name, [int(number) for number in numbers if number.isdigit()]
+    return name, [int(number) for number in numbers if number.isdecimal()]
 
 
 def _problem(error: UserError) -> Problem:
@@ -130,7 +130,7 @@ def _upstreams(patchset: Patchset) -> Iterator[Problem]:
 def _specifiers(text: str, place: str) -> Iterator[Problem]:
     try:
         SpecifierSet(text)
-    except InvalidSpecifier:
+    except ValueError:  # also a number of thousands of digits
         yield Problem("P021", place, f"not version specifiers: {text!r}", ('write ">=0.5.12,<0.6"',))
 
 

@@ -19,6 +19,7 @@ from auditor.patching.patchset import Patchset
 from auditor.patching.plan import Plan, Planned, Plans
 from auditor.patching.treeid import parse_listing, tree_id
 from auditor.profile import Profile
+from auditor.readback import Damaged, from_json
 from auditor.trees.base import SourceTree
 from auditor.trees.commit import CommitTree
 from auditor.trees.names import blob_id, listing_id
@@ -215,14 +216,14 @@ def read_lock(patchset: Patchset, path: Path | None = None) -> Lock:
     place = path or patchset.folder / NAME
     shown = str(path) if path is not None else f"{patchset.place}/{NAME}"
     try:
-        lock = msgspec.json.decode(place.read_bytes(), type=Lock)
+        lock = from_json(place.read_bytes(), Lock)
     except FileNotFoundError:
         raise UserError(
             "P061", "there is no lock", place=shown, hints=[f"patches lock {patchset.typed} --onto REV"]
         ) from None
     except OSError as error:
         raise UserError("P061", f"cannot be read: {error.strerror or error}", place=shown) from None
-    except msgspec.DecodeError as error:
+    except Damaged as error:
         raise UserError(
             "P061", f"not a lock: {error}", place=shown, hints=[f"patches lock {patchset.typed} --onto REV"]
         ) from None

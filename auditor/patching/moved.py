@@ -16,6 +16,8 @@ from auditor.trees.base import SourceTree, TreeInfo
 SAME_FILE = 0.5
 #: How much more the best place must have in common than the next one.
 _MARGIN = 0.08
+#: Fewer bytes than these say nothing about where a file came from; an empty one is like every other.
+_TELLING = 40
 #: A function whose body has less in common was rewritten, not moved.
 SAME_BODY = 0.7
 
@@ -92,13 +94,16 @@ class Finder:
 
     def _file(self, path: str, base: bytes, blob: str) -> str | None:
         paths = self.tree.blobs()
-        if len(blob) >= 40:
-            same = [p for p, oid in paths.items() if oid == blob]
+        folder, _, name = path.rpartition("/")
+        small = len(base.strip()) < _TELLING
+        if len(blob) >= 40 and base.strip():
+            same = [
+                p for p, oid in paths.items() if oid == blob and not (small and p.rpartition("/")[2] != name)
+            ]
             if same:
                 return same[0] if len(same) == 1 else _nearest(path, same)
-        if len(base.strip()) < 40:
+        if small:
             return None
-        folder, _, name = path.rpartition("/")
         suffix = name.rpartition(".")[2]
         known = self.base_paths
         new = [p for p in paths if p.rpartition(".")[2] == suffix and (known is None or p not in known)]

@@ -18,6 +18,7 @@ import msgspec
 from auditor.gates.cache import WatchedTree
 from auditor.patching.delta import FileDelta, delta, redo
 from auditor.patching.model import HunkResult, Outcome
+from auditor.readback import Damaged, from_msgpack
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.names import listing_id
@@ -97,8 +98,9 @@ def _stored(name: str) -> list[_Kept]:
     if raw is None:
         return []
     try:
-        return msgspec.msgpack.decode(raw, type=list[_Kept])
-    except msgspec.DecodeError:
+        found: list[_Kept] = from_msgpack(raw, list[_Kept])
+        return found
+    except Damaged:
         return []
 
 

@@ -514,16 +514,17 @@ class _Plan:
 
 
 def _version_fits(version: str, spec: str, place: str) -> bool:
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.version import InvalidVersion
+    from packaging.specifiers import SpecifierSet
 
     try:
-        return SpecifierSet(spec).contains(version, prereleases=True)
-    except InvalidSpecifier:
+        wanted = SpecifierSet(spec)
+    except ValueError:  # also a number of thousands of digits
         raise UserError(
             "P022", f"{spec!r} does not name versions", place=place, hints=['write ">=0.5.13,<0.6"']
         ) from None
-    except InvalidVersion:
+    try:
+        return wanted.contains(version, prereleases=True)
+    except ValueError:
         return True
 
 

@@ -57,6 +57,9 @@ def port(
     where the tree alone shows only a part of it.
     """
     work = _Port(tree, blobs, dict(renames or {}))
+    work.named = {
+        path for change in change_set.changes for path in (change.old_path, change.new_path) if path
+    }
     parts = [work.change(change) for change in change_set.changes]
     outcome = _outcome(parts)
     return outcome if history is None else merged_before(outcome, change_set, history)
@@ -102,6 +105,7 @@ class _Port:
         self.blobs = blobs
         self.renames = renames
         self.paths = tree.blobs()
+        self.named: set[str] = set()  # by any change of the patch: none of these is where another file went
         self.finder = finder_of(tree)
 
     def change(self, change: FileChange) -> FilePort:
@@ -125,8 +129,9 @@ class _Port:
         if change.new_path is None:
             return self._deleted(change, path, ours, base)
         if change.binary is not None or change.delta is not None:
-            return self._binary(change, path, ours, base)
-        done = self._text(change, path, ours, base)
+            done = self._binary(change, path, ours, base)
+        else:
+            done = self._text(change, path, ours, base)
         self._placed(change, path, done, ours)
         if path not in (change.old_path, change.new_path):
             done.hunks = [_moved(hunk, path) for hunk in done.hunks]
@@ -173,6 +178,8 @@ class _Port:
             return moved
         base = self.blobs(change.old_blob) if change.old_blob.strip("0") else None
         found = self.finder.file(path, base, blob=change.old_blob) if base is not None else None
+        if found in self.named:
+            found = None
         return found or (path if path in self.paths else None)
 
     def _is_shim(self, change: FileChange, path: str) -> bool:

@@ -7,10 +7,10 @@ some there, too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 from auditor.patching.portlines import Edit, Match, edits, matching
+from auditor.readback import Damaged, plain_json
 
 
 def beside(
@@ -62,7 +62,7 @@ def well_formed(path: str, data: bytes) -> bool:
     if not path.endswith(".json"):
         return True
     try:
-        json.loads(data)
-    except (ValueError, RecursionError):
+        plain_json(data)
+    except Damaged:
         return False
     return True

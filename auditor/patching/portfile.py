@@ -24,6 +24,24 @@ from auditor.patching.statements import source_of
 
 def merge_file(base: bytes, applied: Applied, ours: bytes, *, path: str) -> FileMerge:
     """Carry ``applied`` (the patch on ``base``) to ``ours``."""
+    done = _merge_file(base, applied, ours, path=path)
+    if not done.conflicts and _glued(done.data, base, ours, b"".join(applied.lines)):
+        return _all(done, "conflict", "a last line without an end would stand before another", ours)
+    return done
+
+
+def _glued(data: bytes, *versions: bytes) -> bool:
+    """Whether a line that ends one of the versions without a line end was joined to what follows it."""
+    known = {line for version in versions for line in split_lines(version)}
+    ends = [v.rpartition(b"\n")[2] for v in versions if v and not v.endswith(b"\n")]
+    return any(
+        line.startswith(end) and line not in known and line.rstrip(b"\r\n") != end
+        for end in ends
+        for line in split_lines(data)
+    )
+
+
+def _merge_file(base: bytes, applied: Applied, ours: bytes, *, path: str) -> FileMerge:
     python = path.endswith((".py", ".pyi"))
     base_lines, our_lines, their_lines = split_lines(base), split_lines(ours), applied.lines
     theirs = b"".join(their_lines)

@@ -73,6 +73,8 @@ def apply_hunks(lines: Sequence[bytes], hunks: Sequence[Hunk], *, search: bool =
             edits.append(Edit(a0, at, b0, len(out)))
             owner.append(number)
     keep(len(lines))
+    if any(not line.endswith(b"\n") for line in out[:-1]):
+        return None  # only the last line of a file can be without an end
     return Applied(out, common, edits, owner, starts)
 
 

@@ -186,7 +186,7 @@ class MovedPort:
             return f"`{lost[0]}` is not defined in the file that it goes to"
         try:
             stray = unaccounted(self.base, self.theirs, source, data)
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             return "what comes out does not parse"
         return f"`{stray}` would come or go without the patch saying so" if stray else ""
 

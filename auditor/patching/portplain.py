@@ -51,6 +51,10 @@ def carry_plain(lines: Sequence[bytes], hunks: Sequence[Hunk]) -> tuple[list[byt
 def _places(lines: list[bytes], wanted: list[bytes], hunk: Hunk, start: int) -> list[int]:
     """Where a side of a hunk occurs, in or after the function that the hunk names, if it names one."""
     found = find(lines, wanted, start)
+    if any(side and not side[-1].endswith(b"\n") for side in (hunk.old(), hunk.new())):
+        found = [
+            at for at in found if at + len(wanted) == len(lines)
+        ]  # the hunk says that the file ends there
     named = _NAMED.findall(hunk.section.encode())
     return [at for at in found if named[-1] in _before(lines, at)] if named else found
 

@@ -27,6 +27,7 @@ from auditor.patching.paths import check_target_path
 from auditor.patching.plan import Given, Plan, Planned, Sources
 from auditor.patching.remade import Names
 from auditor.profile import Profile
+from auditor.readback import Damaged, from_json
 from auditor.trees.base import SourceTree
 
 FOLDER = "rebase"
@@ -80,12 +81,12 @@ def read_state(patchset: Patchset) -> State:
     path = patchset.folder / FOLDER / STATE
     shown = f"{patchset.place}/{FOLDER}/{STATE}"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=State)
+        return from_json(path.read_bytes(), State)
     except FileNotFoundError:
         raise UserError(
             "P064", "no rebase was begun", place=shown, hints=[f"patches rebase {patchset.typed} --onto REV"]
         ) from None
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, Damaged) as error:
         raise UserError(
             "P064",
             f"cannot be read: {error}",

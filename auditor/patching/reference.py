@@ -189,5 +189,5 @@ def _words(repo: GitRepo, commit: str) -> tuple[str, str, str, str]:
 
 
 def _number(subject: str) -> int:
-    found = re.search(r"\(#(\d+)\)\s*$", subject)
+    found = re.search(r"\(#([0-9]{1,9})\)\s*$", subject)
     return int(found[1]) if found else 0

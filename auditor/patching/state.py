@@ -12,6 +12,7 @@ import msgspec
 
 from auditor.errors import UserError
 from auditor.patching.delta import FileDelta
+from auditor.readback import Damaged, from_json
 
 SCHEMA = 1
 
@@ -69,8 +70,8 @@ def encode(state: State) -> str:
 def decode(text: bytes, place: str) -> State:
     """``UserError`` P047 for a record that cannot be read."""
     try:
-        state = msgspec.json.decode(text, type=State)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        state = from_json(text, State)
+    except Damaged as error:
         raise _damaged(str(error), place) from None
     if state.schema != SCHEMA:
         raise _damaged(f"it is of version {state.schema}, this is for {SCHEMA}", place)

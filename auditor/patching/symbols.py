@@ -56,7 +56,7 @@ def read_module(data: bytes, name: str, *, package: bool = False) -> Module | No
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(data)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     imports = tuple(sorted(_imports(tree, name, package), key=lambda item: item.line))
     stars = tuple(item.module for item in imports if item.name == "*")
@@ -105,7 +105,7 @@ def imports_at(
             continue
         try:
             tree = ast.parse(match[0].strip())
-        except (SyntaxError, ValueError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         for item in _imports(tree, name, package):
             line = item.line + first - 1
@@ -264,7 +264,7 @@ def _defines(data: bytes, name: str) -> bool:
         return True
     try:
         table = table_of(data)
-    except (SyntaxError, ValueError, RecursionError):
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return True  # nobody can tell
     names = {symbol.get_name() for symbol in table.get_symbols() if _binds(symbol)}
     return name in names or "__getattr__" in names or b"import *" in data

@@ -7,7 +7,6 @@ brings in is judged, not what the base had before.
 from __future__ import annotations
 
 import gc
-import json
 import re
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -28,6 +27,7 @@ from auditor.patching.symbols import (
     unresolved,
     users_of,
 )
+from auditor.readback import plain_json
 from auditor.trees.cache import remembered
 from auditor.trees.names import blob_id
 
@@ -179,7 +179,7 @@ def _fault(path: str, data: bytes) -> str:
         if path.endswith((".py", ".pyi")):
             table_of(data)  # as the compiler reads it, without making code of it: nothing of it can run
         elif path.endswith(".json"):
-            json.loads(data)
+            plain_json(data)
         elif path.endswith(".toml"):
             import sys
 

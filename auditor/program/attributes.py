@@ -270,7 +270,7 @@ class Attributes(Names):
             )
             for name, function in info.functions.items():
                 info.namespace.setdefault(name, V(function))
-            self.block(info.statements, fr)
+            self.top_block(info.statements, fr)
             for name in info.functions:
                 info.namespace.pop(name, None)
             for name, value in list(info.namespace.items()):

@@ -14,6 +14,7 @@ from auditor.program.frames import Frame
 from auditor.program.nodes import walk
 from auditor.program.records import Learned, RawGate
 from auditor.program.source import Irregular, Segment, Unparsable
+from auditor.program.syntax import stores
 from auditor.program.values import (
     ClassRef,
     Deferred,
@@ -209,10 +210,28 @@ class Modules(Flow):
                         waiting = module.globals.get(child.id)
                         if waiting is not None and type(waiting.one) is Deferred:
                             self.force(module, child.id, waiting.one)
-            self.block([node], fr)
+            self.top_block([node], fr)
             if fr.env is not module.globals:
                 module.globals.update(fr.env)
                 fr.env = module.globals
+
+    def top_block(self, nodes: list[ast.stmt], fr: Frame) -> None:
+        """Statements of a module or a class. Of those nested too deeply to follow, every name is unknown, and
+        the file is told as a problem."""
+        try:
+            self.block(nodes, fr)
+        except (RecursionError, Irregular):
+            line = nodes[0].lineno if nodes else 1
+            what = "a statement is nested too deeply to follow; gates may be missing"
+            self.problems.setdefault(fr.module.path, (line, what))
+            lost = V(unknown("a statement nested too deeply"))
+            for node in nodes:
+                for child in ast.walk(node):
+                    if isinstance(child, ast.Name):
+                        fr.env[child.id] = lost
+            for name in stores(nodes):
+                if "." not in name:
+                    fr.env[name] = lost
 
     def force(self, module: Module, name: str, deferred: Deferred) -> V:
         """Evaluate a waiting assignment; gates in it are recorded with the module's."""
@@ -227,7 +246,7 @@ class Modules(Flow):
         self.steps = STEPS
         gates = self._module_gates.setdefault(module.name, [])
         self.sink, self.seen_nodes = gates, set()
-        self.block([node], fr)
+        self.top_block([node], fr)
         if fr.nested:
             self._module_nested.setdefault(module.name, []).extend(fr.nested)
         self._flush(("module", module.name), gates)

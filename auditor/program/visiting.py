@@ -137,10 +137,13 @@ class Visiting(Recording):
 
     def visit(self, function: Function, key: tuple[str, Any] | None = None) -> None:
         """Run a function for discovery; its gates replace those of an earlier visit."""
-        self.function_kind(function)
         try:
+            self.function_kind(function)
             node: Any = function.segment.node()
         except Irregular:
+            return
+        except RecursionError:
+            self._too_deep(function, function.segment.start)
             return
         saved = self.steps, self.sink, self.seen_nodes
         self.steps = STEPS
@@ -159,19 +162,17 @@ class Visiting(Recording):
             value = self.result(fr)
             self._visit_nested(fr.nested, fr, node)
             self._learn_visited(function, node, value, fr)
-        except RecursionError:
-            self.problems.setdefault(
-                function.module.path,
-                (
-                    node.lineno,
-                    f"{function.qualname} is nested too deeply to follow; its gates may be missing",
-                ),
-            )
+        except (RecursionError, Irregular):
+            self._too_deep(function, node.lineno)
         if outer:
             assert self.sink is not None and key is not None
             self._flush(key, self.sink)
             self.sink, self.seen_nodes = saved[1], saved[2]
         self.steps = saved[0]
+
+    def _too_deep(self, function: Function, line: int) -> None:
+        what = f"{function.qualname} is nested too deeply to follow; its gates may be missing"
+        self.problems.setdefault(function.module.path, (line, what))
 
     def visit_signature_of(self, function: Function, node: Any) -> None:
         if function.closure is not None:

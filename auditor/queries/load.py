@@ -34,7 +34,7 @@ class QueryFile:
 
     def place(self, where: str) -> str:
         """``file:line:column`` of a dotted path inside the file, or of the nearest thing above it."""
-        steps: list[str | int] = [int(s) if s.isdigit() else s for s in where.split(".") if s]
+        steps: list[str | int] = [int(s) if s.isdecimal() else s for s in where.split(".") if s]
         if steps and isinstance(steps[-1], str):
             return self.document.place(*steps[:-1], key=steps[-1])
         return self.document.place(*steps)

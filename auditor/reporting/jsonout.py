@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from auditor.errors import UserError
 from auditor.gates.model import Finding, Gate, Predicate, Problem, Report
+from auditor.readback import Damaged, from_json
 from auditor.reporting.published import line_by_line
 
 #: Names the form for good; a copy of the schema is shipped as ``reports/schema/audit-1.json``.
@@ -56,8 +55,8 @@ def loads(data: bytes, name: str) -> Report:
     another major version.
     """
     try:
-        report = msgspec.json.decode(data, type=Report)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        report = from_json(data, Report)
+    except Damaged as exc:
         fact = f"not an audit report: {str(exc)[:1].lower()}{str(exc)[1:]}"
         hints = [f"write one with: audit PROJECT --format json --output {name}"]
         raise UserError("U013", fact, place=name, hints=hints) from None

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from auditor.lazyre import lazy
+from auditor.readback import Damaged, from_msgpack
 
 T = TypeVar("T")
 
@@ -166,9 +167,9 @@ def remembered(kind: str, key: str, type_: Any, make: Callable[[], T]) -> T:
     kept = cached_bytes(kind, key)
     if kept is not None:
         try:
-            before: T = msgspec.msgpack.decode(kept, type=type_)
+            before: T = from_msgpack(kept, type_)
             return before
-        except msgspec.DecodeError:
+        except Damaged:
             pass
     made = make()
     with suppress(UnicodeEncodeError):

@@ -9,6 +9,7 @@ from hashlib import sha256
 
 from auditor.errors import UserError
 from auditor.lazyre import lazy
+from auditor.readback import Damaged, plain_json
 from auditor.trees.base import TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.git import CommitFacts, GitRepo, MissingObject
@@ -129,8 +130,8 @@ def parse_tree_listing(raw: bytes) -> dict[str, str]:
         text = raw.decode()
     except UnicodeDecodeError:
         entries = [decode_path(entry) for entry in raw.split(b"\0")]
-        found = {e.partition("\t")[2]: e[12 : e.index("\t")] for e in entries if e[:3] == "100"}
-        return dict(sorted(found.items()))
+        halves = [entry.partition("\t") for entry in entries]
+        return dict(sorted((path, meta[12:]) for meta, _, path in halves if meta[:3] == "100"))
     # Git's own order is that of the whole path's bytes, which is also the order of the decoded text.
     return {
         path: meta[12:]
@@ -156,10 +157,11 @@ def _place_in_history(repo: GitRepo, commit: CommitFacts) -> tuple[str | None, s
     # Where a commit stands depends on the refs alone; walking history for it is most of a warm run's time.
     key = sha256(commit.oid.encode() + done.stdout).hexdigest()
     try:
-        stored = json.loads(cached_bytes("places", key) or b"")
+        stored = plain_json(cached_bytes("places", key) or b"")
         if isinstance(stored, list) and len(stored) == 2:
-            return stored[0], stored[1]
-    except ValueError:
+            if all(isinstance(part, str | None) for part in stored):
+                return stored[0], stored[1]
+    except Damaged:
         pass
     place = _find_place(repo, commit, done.stdout)
     store_bytes("places", key, json.dumps(place).encode())

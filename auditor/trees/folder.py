@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from auditor.errors import UserError
+from auditor.readback import Damaged, plain_json
 from auditor.trees.base import TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.names import blob_id, blob_id_of, listing_id, text_path
@@ -265,9 +266,9 @@ class IdMemo:
         self._old: dict[str, list[object]] = {}
         if os.name == "posix":  # elsewhere the change time is something else
             try:
-                stored = json.loads(cached_bytes(self.KIND, self._key) or b"{}")
+                stored = plain_json(cached_bytes(self.KIND, self._key) or b"{}")
                 self._old = stored if isinstance(stored, dict) else {}
-            except ValueError:
+            except Damaged:
                 pass
 
     def get(self, name: str, facts: os.stat_result) -> tuple[str, str] | None:

@@ -200,6 +200,8 @@ class _Batch:
             return b"", b"ended", b""
         parts = header[:-1].rsplit(b" ", 2)
         if len(parts) == 3 and parts[2].isdigit():
+            if len(parts[2]) > 12:  # no object has as many bytes
+                return b"", b"ended", b""
             size = int(parts[2])
             content = self._out.read(size)
             if len(content) != size or self._out.read(1) != b"\n":
@@ -593,7 +595,7 @@ def _first_line(path: Path) -> str:
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             return file.readline(8192).rstrip("\r\n")
-    except OSError:
+    except (OSError, ValueError):  # a name with NUL, which a damaged file can give
         return ""
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import csv
-import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from auditor.errors import UserError
+from auditor.readback import plain_json
 from auditor.trees.base import SourceTree, TreeInfo
 from auditor.trees.folder import FilesOnDisk, FolderTree
 from auditor.trees.git import GitRepo
@@ -27,11 +27,13 @@ class InstalledTree(FilesOnDisk):
         super().__init__(site, notes=notes)
         self._version = version
         self._expected: dict[str, str] = {}  # path -> "sha256=..." as RECORD gives it, may be empty
-        for row in csv.reader(record.decode("utf-8", "surrogateescape").splitlines()):
+        for row in _rows(record, site):
             parts = row[0].split("/") if row else [""]
             # Scripts (`../../../bin/x`) and byte code are not source.
             if ".." in parts or "" in parts or "__pycache__" in parts or os.path.isabs(row[0]):
                 continue
+            if "\0" in row[0]:
+                raise _damaged(site, "a name with NUL")
             self._expected[row[0]] = row[1] if len(row) > 1 else ""
 
     def _names(self) -> Iterable[str]:
@@ -106,6 +108,22 @@ def _sites(where: str | None) -> list[Path]:
     return inner or [path]
 
 
+def _rows(record: bytes, site: Path) -> Iterator[list[str]]:
+    try:
+        yield from csv.reader(record.decode("utf-8", "surrogateescape").splitlines())
+    except csv.Error as error:
+        raise _damaged(site, str(error)) from None
+
+
+def _damaged(site: Path, why: str) -> UserError:
+    return UserError(
+        "T006",
+        f"the list of installed files is damaged: {why}",
+        place=str(site),
+        hints=["install the package again: pip install --force-reinstall --no-deps NAME==VERSION"],
+    )
+
+
 def version_of(info: Path) -> str | None:
     return metadata_headers(_bytes(info / "METADATA") or b"").get("Version")
 
@@ -124,14 +142,14 @@ def dist_info(site: Path, wanted: str) -> Path | None:
 
 def _editable_folder(info: Path) -> Path | None:
     try:
-        facts = json.loads(_bytes(info / "direct_url.json") or b"null")
+        facts = plain_json(_bytes(info / "direct_url.json") or b"null")
         if facts["dir_info"]["editable"] is not True:
             return None
         parts = urlsplit(facts["url"])
     except (ValueError, KeyError, TypeError):
         return None
-    folder = Path(unquote(parts.path))
-    return folder if parts.scheme == "file" and folder.is_dir() else None
+    folder = unquote(parts.path)
+    return Path(folder) if parts.scheme == "file" and os.path.isdir(folder) else None
 
 
 def _editable_tree(folder: Path, version: str | None, notes: Sequence[str]) -> SourceTree:

@@ -92,7 +92,7 @@ def _empty(repo: GitRepo) -> str:
 
 def first_release(repo: GitRepo, commit: str) -> tuple[str, bool]:
     """(the lowest release whose tag has ``commit`` in its history or "", whether there are release tags)."""
-    from packaging.version import InvalidVersion, Version
+    from packaging.version import Version
 
     def releases(*more: str) -> list[str]:
         done = repo.run("for-each-ref", "--format=%(refname:strip=2)", *more, "refs/tags")
@@ -103,7 +103,7 @@ def first_release(repo: GitRepo, commit: str) -> tuple[str, bool]:
     for name in releases(f"--contains={commit}"):
         try:
             found.append((Version(name), name))
-        except InvalidVersion:
+        except ValueError:  # also a number of thousands of digits
             continue
     if found:
         return min(found)[1], True

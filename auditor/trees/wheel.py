@@ -14,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from auditor.errors import UserError
+from auditor.readback import Damaged, plain_json
 from auditor.trees.base import TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.folder import unreadable
@@ -173,10 +174,12 @@ class WheelTree:
     def _remembered(self, key: str) -> dict[str, str] | None:
         stored = cached_bytes("wheel-ids", key)
         try:
-            known = json.loads(stored) if stored else None
-        except ValueError:
+            known = plain_json(stored) if stored else None
+        except Damaged:
             return None
-        return known if isinstance(known, dict) and list(known) == list(self._entries) else None
+        if not isinstance(known, dict) or not all(isinstance(value, str) for value in known.values()):
+            return None
+        return known if list(known) == list(self._entries) else None
 
     def _id(self, entry: zipfile.ZipInfo) -> str:
         if entry.file_size <= WHOLE:

@@ -13,7 +13,8 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / ".github" / "actions" / "audit"
-WORKFLOWS = sorted([ACTION / "action.yml", *(ROOT / "docs" / "ci").glob("*.yml")])
+NIGHTLY = ROOT / ".github" / "workflows" / "nightly.yml"
+WORKFLOWS = sorted([ACTION / "action.yml", NIGHTLY, *(ROOT / "docs" / "ci").glob("*.yml")])
 
 
 def steps(value: Any) -> Iterator[dict[str, Any]]:
@@ -34,6 +35,13 @@ def test_no_expression_stands_in_a_script(path: Path) -> None:
     for step in found:
         for script in (step.get("run", ""), *([] if "script" not in step else step["script"])):
             assert "${{" not in str(script)
+
+
+def test_the_nightly_run_takes_every_reader() -> None:
+    matrix = yaml.safe_load(NIGHTLY.read_text())["jobs"]["fuzz"]["strategy"]["matrix"]
+    assert matrix["parser"] == sorted(
+        path.stem for path in (ROOT / "tests" / "fuzz" / "parsers").glob("*.py")
+    )
 
 
 def test_the_hooks_are_whole_tree_hooks() -> None:

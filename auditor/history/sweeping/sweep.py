@@ -16,6 +16,7 @@ from auditor.history.sweeping.learn import Learned, Learner, Vocabulary
 from auditor.history.sweeping.model import BLIND, SCHEMA, CommitLine, Head, Setup, with_moves
 from auditor.history.sweeping.quick import Quick, module_of, world_of
 from auditor.profile import Profile, load_profile
+from auditor.readback import Damaged, from_json, plain_json
 from auditor.trees.commit import parse_tree_listing
 from auditor.trees.git import GitRepo, MissingObject
 from auditor.trees.lines import LineFile
@@ -170,13 +171,13 @@ def read_head(line: bytes, name: str) -> Head:
     """The head of a file. UserError H030."""
     hints = ["audit sweep A..B --output ANOTHER"]
     try:
-        raw = msgspec.json.decode(line)
+        raw = plain_json(line)
         schema = raw["sweep"]
         if str(schema).partition(".")[0] != SCHEMA.partition(".")[0]:
             fact = f"a sweep of schema {schema}; this version reads {SCHEMA.partition('.')[0]}.x"
             raise UserError("H030", fact, place=name, hints=hints)
         return msgspec.convert(raw, Head)
-    except (msgspec.MsgspecError, KeyError, TypeError, ValueError, UnicodeDecodeError):
+    except (msgspec.MsgspecError, KeyError, TypeError, ValueError):
         raise UserError("H030", "not a file of audit sweep", place=name, hints=hints) from None
 
 
@@ -228,8 +229,8 @@ def done_lines(file: LineFile, steps: Sequence[Step]) -> tuple[int, bool]:
     lines = file.lines[1:]
     for number, line in enumerate(lines):
         try:
-            found = msgspec.json.decode(line, type=CommitLine)
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            found = from_json(line, CommitLine)
+        except Damaged:
             if number == len(lines) - 1:
                 file.drop_last()
                 return number, True

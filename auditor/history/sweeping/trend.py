@@ -10,6 +10,7 @@ from auditor.errors import UserError
 from auditor.gates.model import VERDICTS
 from auditor.history.sweeping.model import CommitLine, Head
 from auditor.history.sweeping.sweep import read_head
+from auditor.readback import Damaged, from_json
 
 #: How points are picked: the last commit of each stretch. Characters of the date that name a stretch.
 STRETCHES = {"commit": 0, "day": 10, "month": 7, "year": 4}
@@ -56,11 +57,10 @@ def read_sweep(data: bytes, name: str) -> tuple[Head, list[CommitLine], bool]:
     head = read_head(rows[0], name)
     lines = []
     cut = bool(rest)
-    decoder = msgspec.json.Decoder(CommitLine)
     for number, row in enumerate(rows[1:], 2):
         try:
-            lines.append(decoder.decode(row))
-        except (msgspec.MsgspecError, UnicodeDecodeError):
+            lines.append(from_json(row, CommitLine))
+        except Damaged:
             if number == len(rows):
                 cut = True
                 break

@@ -340,7 +340,7 @@ def _check_names(work: _Work, tree: SourceTree, profile: Profile, *, imports: bo
         try:
             missing = undefined(table_of(data), words)
             missing -= undefined(table_of(before), words)
-        except (SyntaxError, ValueError, RecursionError):
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             _refuse(work, path, "", f"P073: {path} does not parse")
             continue
         for name in sorted(missing):

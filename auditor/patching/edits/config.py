@@ -14,6 +14,7 @@ from auditor.patching.edits import model, texts
 from auditor.patching.edits.items import insert_item
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import Lines, Splice
+from auditor.readback import Damaged, plain_json
 
 _BLANK = lazy(r"[ \t\r\n]*")
 _STRING = lazy(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
@@ -98,7 +99,7 @@ class _Json:
             raise self.fail()
         self.at = match.end()
         try:
-            return Value(start, self.at, json.loads(match[0].encode("latin-1").decode()))
+            return Value(start, self.at, plain_json(match[0].encode("latin-1").decode()))
         except ValueError:
             raise self.fail() from None
 
@@ -137,8 +138,8 @@ def _read_json(data: bytes, path: str) -> Value:
     # Latin-1 keeps one character for each byte, so that positions are those of bytes.
     reader = _Json(data.decode("latin-1"), path)
     try:
-        json.loads(data)
-    except (ValueError, RecursionError):
+        plain_json(data)
+    except Damaged:
         raise Miss("P073", f"{path} is not JSON") from None
     return reader.value()
 
@@ -158,6 +159,8 @@ def _read_toml(data: bytes, path: str) -> Value:
     if tomllib is not None:
         try:
             tomllib.loads(data.decode())
+        except RecursionError:
+            raise Miss("P073", f"{path} is nested too deeply") from None
         except ValueError as error:
             raise Miss("P073", f"{path} is not TOML: {error}") from None
     text = data.decode("latin-1")
@@ -246,8 +249,8 @@ def _toml_scalar(text: str) -> Any:
     if raw.startswith("'") and not raw.startswith("'''"):
         return raw[1:-1]
     try:
-        return json.loads(raw)
-    except ValueError:
+        return plain_json(raw)
+    except Damaged:
         return raw
 
 

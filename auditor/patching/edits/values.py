@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Sequence
 
 from auditor.patching.edits import model
@@ -205,7 +206,7 @@ def _literals(place: Place, edit: model.AddMember) -> Sequence[ast.expr]:
         raise miscounted(place, edit.call, found, edit.within, edit.count)
     out = []
     for call in calls:
-        which = int(edit.argument) if edit.argument.isdigit() else edit.argument
+        which = int(edit.argument) if re.fullmatch("[0-9]{1,4}", edit.argument) else edit.argument
         value = _argument(call, which)
         what = f"argument {edit.argument} at {place.path}:{call.lineno}"
         if value is None:

@@ -18,6 +18,7 @@ import msgspec
 
 from auditor.errors import EXIT_CONFLICT, UserError
 from auditor.patching.write.disk import Root, settle_folder, trouble, write_down
+from auditor.readback import from_json
 from auditor.trees.names import blob_id
 
 JOURNAL = "journal"
@@ -379,11 +380,11 @@ def read_journal(store: Path) -> tuple[Header, dict[str, bytes | None]] | None:
         raise trouble(error, str(store / JOURNAL)) from None
     try:
         size, _, rest = raw.partition(b"\n")
-        header = msgspec.json.decode(rest[: int(size)], type=Header)
+        header = from_json(rest[: int(size)], Header)
         body = rest[int(size) :]
         if header.schema != 1 or len(body) != sum(entry.size for entry in header.entries):
             raise ValueError("it is cut off or of another version")
-    except (ValueError, msgspec.DecodeError) as error:
+    except ValueError as error:
         raise UserError(
             "P047",
             f"the journal of an unfinished run cannot be read: {error}",
