@@ -150,7 +150,8 @@ class World:
         self.count = len(capabilities)
         self.capabilities = capabilities
         self.cuda = cuda
-        self.vendor = dict(vendor or {})
+        given = (vendor or {}).items()
+        self.vendor = {name: tuple(v) if isinstance(v, list) else v for name, v in given}  # JSON has lists
         self.properties = tuple(
             Properties({"major": c[0], "minor": c[1], "warp_size": 32, "shared_memory_per_block_optin": s})
             for c, s in zip(capabilities, shared, strict=True)

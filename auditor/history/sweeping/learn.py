@@ -1,8 +1,8 @@
 """Which names of a project ask for the GPU: learned from its trees, no list of them is kept.
 
 Round by round: a definition that reads a root, or a name of the round before, and is worth something else on
-one target than on another, gives a name. What only asks for the vendor (an NVIDIA build is assumed) gives a
-fixed value.
+one target than on another, gives a name. What only asks for the vendor (an NVIDIA build is assumed) or for
+CUDA's version gives a fixed value.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from auditor.history.sweeping.extract import Site, Words, words_of
 from auditor.history.sweeping.kleene import Evaluation, Function, Open, World, same
 from auditor.history.sweeping.pieces import Cut, Reader, Unreadable, cut_of
 from auditor.history.sweeping.table import Table, Values
-from auditor.program.externals import ABSENT, AVAILABLE, FIXED_ATTRS, FIXED_CALLS, HIP_VERSION
+from auditor.program.externals import ABSENT, AVAILABLE, CUDA_VERSION, FIXED_ATTRS, FIXED_CALLS, HIP_VERSION
 
 _ROUNDS = 8
 _VENDOR_ROUNDS = 3
 #: Definitions of vendor names longer than this many bytes are not looked at.
 _SHORT = 1200
-_VENDOR_ROOTS = frozenset({AVAILABLE, HIP_VERSION, *FIXED_CALLS, *FIXED_ATTRS, *ABSENT})
+_VENDOR_ROOTS = frozenset({AVAILABLE, CUDA_VERSION, HIP_VERSION, *FIXED_CALLS, *FIXED_ATTRS, *ABSENT})
 _VENDOR_TEXTS = (
     b"torch.version",
     b"version.hip",
@@ -147,7 +147,7 @@ class Learner:
             self.names |= new
 
     def _vendor(self, modules: Mapping[str, str], fetch: _Fetch) -> None:
-        """Short definitions that are worth the same on all targets of an NVIDIA build."""
+        """Short definitions that are worth the same on all targets of an NVIDIA build with this CUDA."""
         sites: dict[str, tuple[Site, ...]] = {}
         new: set[str] = set()
         for number in range(_VENDOR_ROUNDS):
@@ -189,7 +189,7 @@ class Learner:
             vector = table.at(name, place)
             key = f"{name}()" if isinstance(vector[0], Function) else name
             found = [_called(inner, item, at) for at, item in enumerate(vector)]
-            if any(not isinstance(item, (bool, int, str, type(None))) for item in found):
+            if not all(_plain(item) for item in found):
                 continue
             if any(not same(found[0], item) for item in found) or (found[0] is None and key != name):
                 continue
@@ -203,6 +203,13 @@ class Learner:
 
 #: What a short definition begins with: a function (decorated or not) or an assignment.
 _DEFINES = re.compile(rb"@|def |[A-Za-z_]\w*(?:\s*:[^=\n]*)?\s*=")
+
+
+def _plain(value: Any) -> bool:
+    """Whether a value can stand in the head of a sweep: one of JSON's, or the parts of a version."""
+    if isinstance(value, tuple):
+        return 0 < len(value) <= 4 and all(type(item) is int for item in value)
+    return isinstance(value, (bool, int, str, type(None)))
 
 
 def _vendor_words(names: Iterable[str]) -> Words:

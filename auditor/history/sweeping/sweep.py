@@ -69,9 +69,8 @@ def plan(repo: GitRepo, line: Line, setup: Setup, kept: Head | None, say: Callab
             setup = msgspec.structs.replace(setup, vocabulary=kept.setup.vocabulary, vendor=kept.setup.vendor)
         else:
             found, learned = vocabulary_between(repo, steps, setup, say)
-            setup = msgspec.structs.replace(
-                setup, vocabulary=tuple(sorted(found.names)), vendor=dict(sorted(found.vendor.items()))
-            )
+            vendor = {k: list(v) if isinstance(v, tuple) else v for k, v in sorted(found.vendor.items())}
+            setup = msgspec.structs.replace(setup, vocabulary=tuple(sorted(found.names)), vendor=vendor)
     blind = BLIND if setup.level == "quick" else ()
     tool = f"sglang-auditor {__version__}"
     head = Head(SCHEMA, tool, line.first, line.last, len(steps), setup, blind)
