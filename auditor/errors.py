@@ -46,3 +46,9 @@ class UserError(Exception):
             lines.append(f"  {self.place}")
         lines += [f"help: {hint}" for hint in self.hints]
         return "\n".join(lines)
+
+
+def sentence_of(error: BaseException) -> str:
+    """What an error of a library says, as the end of a sentence; ``JSON is …`` keeps its letters."""
+    text = str(error)
+    return text if text[1:2].isupper() else text[:1].lower() + text[1:]

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from auditor.trees.between import LogEntry
     from auditor.trees.git import GitRepo
 
-#: The range where none is named.
-_RANGE = "HEAD~200..HEAD"
+#: The range where none is named: so many commits, or all that there are.
+_MOST = 200
+_RANGE = f"HEAD~{_MOST}..HEAD"
 
 
 @click.command(
@@ -74,7 +75,7 @@ def _past(word: str, text: str, every: bool, moved: bool, request: Request) -> P
 
     notes: list[str] = []
     repo, old, new = _range(text, word, request)
-    first, last = ends_of(text, f"audit history {word}")
+    first, last = (old, "HEAD") if text == _RANGE else ends_of(text, f"audit history {word}")
     newer, older = _audited(last, request), _audited(first, request)
     gate, here = _gate(word, newer, older)
     symbols = symbols_of(gate, newer if here else older)
@@ -159,6 +160,7 @@ def _that_matter(
 def _range(text: str, word: str, request: Request) -> tuple[GitRepo, str, str]:
     """The repository and the full ids of a range's ends, before anything is audited. UserError H020, H021."""
     from auditor.cli.source import opened
+    from auditor.trees.between import oldest_of
     from auditor.trees.commit import CommitTree
     from auditor.trees.steps import ends_of, first_parents
 
@@ -167,6 +169,9 @@ def _range(text: str, word: str, request: Request) -> tuple[GitRepo, str, str]:
         if not isinstance(tree, CommitTree):
             hints = [f"{verb} {text} --repo ../sglang"]
             raise UserError("H021", "a history needs a clone", hints=hints)
+        if text == _RANGE:
+            new = tree.repo.commit("HEAD").oid
+            text = f"{oldest_of(tree.repo, new, _MOST)}..HEAD"
         line = first_parents(tree.repo, text, verb)
         return tree.repo, line.first, line.last
 

@@ -10,7 +10,7 @@ import msgspec
 
 from auditor.cli.output import write_bytes
 from auditor.cli.request import Request
-from auditor.errors import UserError
+from auditor.errors import UserError, sentence_of
 
 if TYPE_CHECKING:
     from auditor.gates.model import Report
@@ -118,7 +118,7 @@ def _read(name: str, project: str) -> tuple[Head, list[CommitLine]] | Past | Dif
             raise msgspec.ValidationError(f"its schema is {told}")
         found = msgspec.json.decode(data, type=kinds[told])
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        fact = f"not a file of audit sweep, history or diff: {str(error)[:1].lower()}{str(error)[1:200]}"
+        fact = f"not a file of audit sweep, history or diff: {sentence_of(error)[:200]}"
         hints = ["audit sweep A..B --output FILE", "audit diff A B --format json --output FILE"]
         raise UserError("U013", fact, place=name, hints=hints) from None
     _same_project(found.project, project, name)

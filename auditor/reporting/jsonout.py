@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from auditor.errors import UserError
+from auditor.errors import UserError, sentence_of
 from auditor.gates.model import Finding, Gate, Predicate, Problem, Report
 from auditor.readback import Damaged, from_json
 from auditor.reporting.published import line_by_line
@@ -57,7 +57,7 @@ def loads(data: bytes, name: str) -> Report:
     try:
         report = from_json(data, Report)
     except Damaged as exc:
-        fact = f"not an audit report: {str(exc)[:1].lower()}{str(exc)[1:]}"
+        fact = f"not an audit report: {sentence_of(exc)}"
         hints = [f"write one with: audit PROJECT --format json --output {name}"]
         raise UserError("U013", fact, place=name, hints=hints) from None
     if report.schema_version.partition(".")[0] != MAJOR:

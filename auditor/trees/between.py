@@ -39,6 +39,12 @@ def log_entry(repo: GitRepo, commit: str) -> LogEntry:
     return entry_of(raw.decode("utf-8", "replace").strip("\n"))
 
 
+def oldest_of(repo: GitRepo, new: str, most: int) -> str:
+    """The commit that lies ``most`` first parents back, the first one where the line is shorter."""
+    raw = repo.output("rev-list", "--first-parent", f"--max-count={most + 1}", new, "--")
+    return raw.decode().split()[-1]
+
+
 def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str, list[LogEntry]]:
     """Path -> the commits between that touched it, newest first. Merges are left out."""
     wanted = sorted(set(paths))

@@ -461,6 +461,8 @@ class GitRepo:
             else:
                 hints.append(f"{fetch} --all --tags        # then try again")
         else:
+            if self.is_shallow:
+                hints.append(f"{fetch} --unshallow        # this clone is shallow")
             names = list(self.refs())
             near = get_close_matches(rev, names, 3, 0.6)
             if f"v{rev}" in names:

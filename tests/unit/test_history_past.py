@@ -155,6 +155,13 @@ def test_the_commit_that_changed_a_gate_is_named(clone: Path, capsys: pytest.Cap
     assert (data["commits"], data["touching"]) == (4, 1)
 
 
+def test_without_a_range_a_short_history_is_looked_at_from_its_first_commit(
+    clone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, page, _ = history(capsys, "pick", "--repo", str(clone), "--target", "sm_120")
+    assert code == 0 and "Widen it" in page and "of 4 commits" in page
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

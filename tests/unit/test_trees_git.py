@@ -150,6 +150,7 @@ def test_bare_shallow_and_linked_repositories_give_the_same_tree(clone: Path, tm
     assert opened(TreeSpec(path=str(tmp_path / "bare.git"))).info().kind == "commit"
     error = failure(TreeSpec(path=str(tmp_path / "shallow"), commit="HEAD~1"))
     assert error.code == "T002"
+    assert "--unshallow" in error.hints[0]
     error = failure(TreeSpec(path=str(tmp_path / "shallow"), commit=git(clone, "rev-parse", "main~1")))
     assert error.code == "T002"
     assert "--unshallow" in error.hints[0]
