@@ -7,6 +7,13 @@ needs a person, 4 internal error, 130 interrupted.
 
 from __future__ import annotations
 
+from auditor.lazyre import lazy
+
+#: Control characters (C0, C1, DEL), line separators, marks that turn or hide text, and lone surrogates.
+UNSAFE = lazy(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
 EXIT_OK = 0
 EXIT_FINDINGS = 1
 EXIT_INPUT = 2
@@ -41,11 +48,24 @@ class UserError(Exception):
 
     def render(self) -> str:
         """The message as plain text, without colour, ending without a newline."""
-        lines = [f"error[{self.code}]: {self.fact}"]
+        lines = [f"error[{self.code}]: {clean(self.fact)}"]
         if self.place:
-            lines.append(f"  {self.place}")
-        lines += [f"help: {hint}" for hint in self.hints]
+            lines.append(f"  {disarmed(clean(self.place))}")
+        lines += [f"help: {clean(hint)}" for hint in self.hints]
         return "\n".join(lines)
+
+
+def clean(text: str) -> str:
+    """Text from elsewhere, safe to print on a line: nothing in it moves the cursor, hides other text or ends
+    the line, nor is it a command to the runner of a CI job, which takes ``##[word]`` from anywhere.
+    """
+    text = UNSAFE.sub(lambda match: " " if match[0] in "\t\n\r" else "?", text)
+    return text.replace("##[", "## [")
+
+
+def disarmed(line: str) -> str:
+    """A line that may begin with foreign text: there a CI job's runner takes ``::word::`` for a command."""
+    return line.replace(":", ": ", 1) if line.lstrip().startswith("::") else line
 
 
 def sentence_of(error: BaseException) -> str:

@@ -9,18 +9,17 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
+
+from auditor.errors import UNSAFE, disarmed
+from auditor.errors import clean as clean
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from auditor.trees.base import SourceTree
 
-#: Control characters (C0, C1, DEL), line separators, marks that turn or hide text, and lone surrogates.
-_UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
-)
 #: Where a long word may be broken: behind these, but not within ``name.py:12``.
 _BREAK_AFTER = re.compile(r"(?<=[ /.,;=()\[\]|←·])(?!py\b)")
 
@@ -31,11 +30,6 @@ _ASCII = str.maketrans({
 })  # fmt: skip
 
 
-def clean(text: str) -> str:
-    """Text from the audited source, safe to print: nothing in it can move the cursor or hide other text."""
-    return _UNSAFE.sub(lambda match: " " if match[0] in "\t\n\r" else "?", text)
-
-
 @dataclass(frozen=True)
 class Span:
     """A piece of a line in one style. ``link`` is a URL that a terminal may make clickable."""
@@ -43,6 +37,16 @@ class Span:
     text: str
     style: str = ""
     link: str | None = None
+
+
+def _inert(line: list[Span]) -> list[Span]:
+    """The same line, where it does not begin as a command to the runner of a CI job does."""
+    text = "".join(span.text for span in line)
+    if disarmed(text) == text:
+        return line
+    at = next(n for n, span in enumerate(line) if span.text.strip())
+    first = line[at]
+    return [*line[:at], replace(first, text=first.text.replace(":", ": ", 1)), *line[at + 1 :]]
 
 
 @dataclass
@@ -85,7 +89,7 @@ class Page:
         """Print the page. Characters that the output lacks are replaced by plain ones."""
         plain = not _shows(console.encoding)
         if console.color_system is None and not console.is_terminal:
-            text = "".join("".join(span.text for span in line).rstrip() + "\n" for line in self.lines)
+            text = "".join("".join(span.text for span in _inert(line)).rstrip() + "\n" for line in self.lines)
             console.file.write(_encodable(text, console.encoding, plain))
             return
         self._write_rich(console, plain)
@@ -95,7 +99,7 @@ class Page:
         from rich.text import Text
 
         whole = Text(no_wrap=True, end="")
-        for line in self.lines:
+        for line in map(_inert, self.lines):
             # Spaces at the end of a line would be copied along with it.
             last = max((n for n, span in enumerate(line) if span.text.strip()), default=-1)
             for number, span in enumerate(line[: last + 1]):
@@ -189,7 +193,7 @@ class Places:
 
     def _link(self, path: str) -> str | None:
         local = self._tree.local_path(path) if self._tree is not None else None
-        if local is None or _UNSAFE.search(local):
+        if local is None or UNSAFE.search(local):
             return None
         from urllib.parse import quote
 

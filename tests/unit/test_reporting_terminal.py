@@ -20,10 +20,11 @@ from rich.console import Console
 sys.path.insert(0, str(Path(__file__).parent))
 from sample_report import gate, sample  # noqa: E402
 
+from auditor.errors import UserError  # noqa: E402
 from auditor.gates.model import Finding, Report  # noqa: E402
 from auditor.reporting import terminal  # noqa: E402
 from auditor.reporting.items import MEANING, differing, items  # noqa: E402
-from auditor.reporting.text import clean, short_paths, wrap  # noqa: E402
+from auditor.reporting.text import Page, Span, clean, short_paths, wrap  # noqa: E402
 
 GOLDEN = Path(__file__).parent / "reporting_golden"
 
@@ -230,3 +231,33 @@ def test_every_verdict_has_words() -> None:
     from auditor.gates.model import VERDICTS
 
     assert set(MEANING) == set(VERDICTS)
+
+
+@pytest.mark.parametrize("color", [None, "standard"])
+def test_no_line_begins_as_a_command_to_the_runner_of_a_ci_job(color: str | None) -> None:
+    """It takes ``::word::`` at the beginning of a line, spaces apart, and ``##[word]`` anywhere."""
+    page = Page(80)
+    page.add("    ", Span("::error title=x::a.py:3", "bold"), "  f")
+    page.add("  :", Span(":stop-commands::x"))
+    page.paragraph("::error::b ##[error]c", indent=4)
+    page.add("plain :: text")
+    console = _console(force_terminal=color is not None, color_system=color)
+    page.write(console)
+    printed = console.file.buffer.getvalue().decode()  # type: ignore[attr-defined]
+    shown = re.sub("\x1b\\[[0-9;]*m", "", printed).splitlines()
+    assert shown == [
+        "    : :error title=x::a.py:3  f",
+        "  : :stop-commands::x",
+        "    : :error::b ## [error]c",
+        "plain :: text",
+    ]
+
+
+def test_an_error_says_foreign_text_on_one_line() -> None:
+    text = "a\x1b[31m\n::error::b\r##[error]"
+    error = UserError("T001", text, place="::error::p" + text, hints=[text])
+    assert error.render() == (
+        "error[T001]: a?[31m ::error::b ## [error]\n"
+        "  : :error::pa?[31m ::error::b ## [error]\n"
+        "help: a?[31m ::error::b ## [error]"
+    )
