@@ -360,9 +360,14 @@ def load_profile(name: str, *, memo: MutableMapping[bytes, bytes] | None = None)
     return read_profile(path, f"queries/profiles/{name}.yaml", memo=memo)
 
 
+_read: dict[tuple[bytes, str], Profile] = {}  # what this process has read: YAML is slow
+
+
 def read_profile(path: Path, shown: str, *, memo: MutableMapping[bytes, bytes] | None = None) -> Profile:
     """A profile from any file; ``shown`` is what errors call it."""
     raw = path.read_bytes()
+    if memo is None and (raw, shown) in _read:
+        return _read[raw, shown]
     key = b""
     if memo is not None:
         import hashlib
@@ -371,7 +376,8 @@ def read_profile(path: Path, shown: str, *, memo: MutableMapping[bytes, bytes] |
         kept = memo.get(key)
         if kept is not None:
             try:
-                return from_json(kept, Profile)
+                _read[raw, shown] = from_json(kept, Profile)
+                return _read[raw, shown]
             except Damaged:
                 pass  # a damaged entry is as good as none
     from auditor import yamlio
@@ -379,6 +385,7 @@ def read_profile(path: Path, shown: str, *, memo: MutableMapping[bytes, bytes] |
     document = yamlio.load(raw, shown, code="U011")
     profile = document.convert(Profile)
     _check(profile, document)
+    _read[raw, shown] = profile
     if memo is not None:
         memo[key] = msgspec.json.encode(profile)
     return profile

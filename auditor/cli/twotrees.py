@@ -223,31 +223,37 @@ def _kernels(a: _Side, b: _Side, request: Request, notes: list[str]) -> Any:
 def kernels_of(tree: SourceTree, request: Request, notes: list[str]) -> Availability | None:
     """The map of a tree's kernels, or None with a note where it has none."""
     from auditor.cli.progress import Progress
-    from auditor.native.availability import KernelOptions, availability
+    from auditor.native.model import Availability
 
-    options = KernelOptions(request.targets, request.assumptions, request.project)
+    def made() -> Availability:
+        from auditor.native.availability import (
+            KernelOptions,
+            availability,
+        )  # a map that is kept needs none of it
+
+        return availability(tree, KernelOptions(request.targets, request.assumptions, request.project))
+
     label = tree.info().label
     try:
         with Progress(request.quiet).waiting(f"reading the kernels of {label}"):
-            if not request.use_cache:
-                return availability(tree, options)
-            return _remembered(tree, request, lambda: availability(tree, options))
+            return _remembered("kernel-maps", Availability, tree, request, made)
     except UserError as error:
         notes.append(f"kernels are not compared: {label}: {error.fact}")
         return None
 
 
-def _remembered(tree: SourceTree, request: Request, make: Callable[[], Availability]) -> Availability:
-    """The map of this very tree for these questions by this very tool, from the cache where it is there."""
+def _remembered(kind: str, type_: Any, tree: SourceTree, request: Request, make: Callable[[], Any]) -> Any:
+    """What this very tool makes of this very tree for these questions, from the cache where it is there."""
+    if not request.use_cache:
+        return make()
     import hashlib
 
     from auditor.gates.cache import tool_digest
-    from auditor.native.model import Availability
     from auditor.trees.cache import remembered
 
     asked = request.targets, sorted(request.assumptions.items()), request.project
     key = hashlib.sha256(f"{tool_digest()} {tree.info()!r} {asked!r}".encode()).hexdigest()
-    return remembered("kernel-maps", key, Availability, make)
+    return remembered(kind, key, type_, make)
 
 
 def _flags(a: _Side, b: _Side, request: Request) -> Any:
@@ -264,10 +270,14 @@ def _flags(a: _Side, b: _Side, request: Request) -> Any:
 
 def flags_of(tree: SourceTree, request: Request) -> dict[str, Flag]:
     """The environment flags that a tree declares, by name."""
-    from auditor.history.flags import declared_flags
+    from auditor.history.flags import Flag, declared_flags
     from auditor.profile import load_profile
 
-    return declared_flags(tree, load_profile(request.project))
+    def made() -> dict[str, Flag]:
+        return declared_flags(tree, load_profile(request.project))
+
+    found: dict[str, Flag] = _remembered("flags", dict[str, Flag], tree, request, made)
+    return found
 
 
 def _counted(number: int) -> str:

@@ -12,7 +12,7 @@ import msgspec
 from auditor import __version__
 from auditor.arch import load_targets, parse_targets
 from auditor.errors import UserError
-from auditor.gates.cache import Record, tool_digest, tree_facts
+from auditor.gates.cache import MAX_FILE, Record, tool_digest, tree_facts
 from auditor.gates.discover import Collector, finish, predicates
 from auditor.gates.model import Finding, Gate, Predicate, Problem, Report
 from auditor.profile import Profile, load_profile
@@ -22,8 +22,6 @@ from auditor.trees.base import SourceTree
 
 P = TypeVar("P", bound=Program)
 SCHEMA_VERSION = "1.1"
-#: Files above this many bytes are generated tables, not code with decisions; they are listed, not parsed.
-MAX_FILE = 4_000_000
 _SEVERITY = {
     "unguarded": "error",
     "blocked": "warning",
@@ -134,6 +132,7 @@ def audit(
     files = Watched(files)
     if record is not None:
         record.begin(root, profile.package, files, [problem.path for problem in problems])
+        record.assumed = sorted(k[4:] for k in options.assumptions if k.startswith("dep."))
     program = build_program(files, root, profile, options.assumptions, options.defaults)
     names = tuple(all_targets)
     majors = {name: t.capability[0] for name, t in all_targets.items()}

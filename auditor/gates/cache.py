@@ -1,9 +1,8 @@
 """Reports that are kept: for the same tree, and for a tree whose differences have no part in the result.
 
 A report is found by what it is made from: the tree's content and how it is called, the options, and the bytes
-of this tool with its queries and profiles. Beside it lies what the audit looked at (see
-:mod:`auditor.program.watch`); with that, the report of another tree is taken over, with the facts about
-the tree replaced, if no file that was read differs and no file that differs would have been read.
+of this tool with its queries and profiles. Beside it lies what the audit looked at; with that, the report of
+another tree is taken over (see :mod:`auditor.gates.takeover`) if nothing that was looked at differs.
 """
 
 from __future__ import annotations
@@ -12,36 +11,49 @@ import json
 import re
 import sys
 import zlib
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping
+from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from auditor.data import data_root
 from auditor.readback import plain_json
-from auditor.trees.base import SourceTree, TreeInfo
+from auditor.trees.base import HasContents, SourceTree, TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
 
 if TYPE_CHECKING:
     from auditor.gates.audit import AuditOptions
     from auditor.gates.model import Report, TreeFacts
+    from auditor.gates.takeover import Taken
     from auditor.profile import Profile
     from auditor.program.watch import Watched
 
 REPORTS = "reports"
 LOOKED = "looked-at"
 RECENT = "recent"
+SOURCES = "sources"
+#: Files above this many bytes are generated tables, not code with decisions; they are listed, not parsed.
+MAX_FILE = 4_000_000
 #: How many earlier audits with the same options are tried for a tree that was not audited before.
 CANDIDATES = 4
-#: Trees further apart than this many files are audited anew without asking file by file.
-MAX_CHANGED = 400
+
+
+_digests: dict[Path, str] = {}
 
 
 def tool_digest() -> str:
-    """A digest of everything of ours that a report depends on: code, queries, profiles, Python's version."""
+    """A digest of everything of ours that a report depends on: code, queries, profiles, Python's version.
+    It is made once in a process."""
+    root = data_root()
+    if root not in _digests:
+        _digests[root] = _tool_digest(root)
+    return _digests[root]
+
+
+def _tool_digest(root: Path) -> str:
     digest = sha256(repr(sys.version_info[:3]).encode())
     code = Path(__file__).parent.parent
-    for folder, kinds in ((code, (".py", ".json")), (data_root() / "queries", (".py", ".yaml", ".json"))):
+    for folder, kinds in ((code, (".py", ".json")), (root / "queries", (".py", ".yaml", ".json"))):
         for path in sorted(_files(str(folder), kinds)):
             with open(path, "rb") as file:
                 data = file.read()
@@ -138,23 +150,24 @@ class Kept:
         if record is not None and not record.everything:
             packed = json.dumps(record.packed(), separators=(",", ":"), sort_keys=True).encode()
             store_bytes(LOOKED, key, zlib.compress(packed, 1))
+            if record.files is not None and not _in_history(record.tree.inner, record.files):
+                Sources(key).put(record.tree.inner, record.files)
             recent = [key, *(k for k in self._recent() if k != key)][:CANDIDATES]
             store_bytes(RECENT, self.question, "\n".join(recent).encode())
 
-    def taken_over(self, tree: SourceTree, profile: Profile) -> tuple[bytes, int] | None:
-        """(report of an earlier tree, number of files of this one) where the report holds for this tree
-        except for the facts about the tree itself; None where there is none."""
-        if not self.usable:
-            return None
-        for key in self._recent():
+    def taken_over(self, tree: SourceTree, profile: Profile) -> Iterator[tuple[bytes, Taken]]:
+        """Reports of earlier trees that hold for this one, but for the facts about the tree itself and the
+        numbers of lines."""
+        from auditor.gates.takeover import taken
+
+        for key in self._recent() if self.usable else ():
             try:
                 record = plain_json(zlib.decompress(cached_bytes(LOOKED, key) or b""))
-                count = same_answer(record, tree, profile)
-            except (ValueError, zlib.error, KeyError, TypeError, AttributeError):
+                how = taken(record, tree, profile, Sources(key))
+            except (ValueError, zlib.error, KeyError, TypeError, IndexError, AttributeError):
                 continue
-            if count is not None and (data := self._unpacked(key)) is not None:
-                return data, count
-        return None
+            if how is not None and (data := self._unpacked(key)) is not None:
+                yield data, how
 
     def _recent(self) -> list[str]:
         return (cached_bytes(RECENT, self.question) or b"").decode("ascii", "replace").split()
@@ -170,6 +183,44 @@ class Kept:
             return None
 
 
+def _in_history(tree: SourceTree, files: Watched) -> bool:
+    """Whether the files of a tree can be had later without the tree."""
+    blobs = tree.blobs()
+    return isinstance(tree, HasContents) and tree.contents([blobs[path] for path in [*files][:1]]) is not None
+
+
+class Sources:
+    """The source files of an audited tree that no repository holds."""
+
+    def __init__(self, key: str) -> None:
+        self.key = key
+        self._index: dict[str, list[int]] = {}
+        self._data = b""
+
+    def put(self, tree: SourceTree, files: Watched) -> None:
+        blobs = tree.blobs()
+        index: dict[str, list[int]] = {}
+        parts: list[bytes] = []
+        at = 0
+        for path in sorted(files):
+            part = zlib.compress(files.peek(path), 1)
+            index[blobs[path]] = [at, at + len(part)]
+            parts.append(part)
+            at += len(part)
+        head = json.dumps(index, separators=(",", ":")).encode()
+        store_bytes(SOURCES, self.key, b"%d\n" % len(head) + head + b"".join(parts))
+
+    def contents(self, ids: Sequence[str]) -> list[bytes] | None:
+        """Like that of a tree: see :class:`auditor.trees.base.HasContents`."""
+        if not self._index:
+            stored = cached_bytes(SOURCES, self.key) or b"2\n{}"
+            size, _, rest = stored.partition(b"\n")
+            self._index = plain_json(rest[: int(size)])
+            self._data = rest[int(size) :]
+        places = [self._index.get(oid) for oid in ids]
+        return [zlib.decompress(self._data[p[0] : p[1]]) for p in places if p] if all(places) else None
+
+
 class Record:
     """What an audit looked at. :meth:`begin` is called once the files are read."""
 
@@ -179,6 +230,7 @@ class Record:
         self.root = ""
         self.package = ""
         self.problems: list[str] = []
+        self.assumed: list[str] = []  # packages about which something is assumed
         self.native = ""  # see native_digest()
 
     def begin(self, root: str, package: str, files: Watched, left_out: Iterable[str]) -> None:
@@ -194,19 +246,31 @@ class Record:
         files = self.files
         assert files is not None
         blobs = self.tree.inner.blobs()
-        inside = _inside(self.root, self.package)
+        inside = inside_of(self.root, self.package)
         return {
             "root": self.root,
-            "files": {path: blob for path, blob in blobs.items() if _is_source(path, inside)},
+            "files": {path: blob for path, blob in blobs.items() if is_source(path, inside)},
             "read": sorted(files.read.union(self.problems)),
             "others": {path: blobs.get(path) for path in sorted(self.tree.paths)},
-            "listing": _listing(blobs) if self.tree.listed else None,
+            "there": dict(sorted(self.tree.there.items())),
+            "listing": listing_digest(blobs) if self.tree.listed else None,
             "matching": self.tree.matching,
             "asked": sorted(files.asked),
             "bases": sorted(files.bases),
             "words": sorted(files.words),
             "readers": sorted([w, h, sorted(m)] for w, h, m in files.readers),
+            "vocabularies": files.vocabularies,
+            "modules": {
+                path: _noted(path, files) for path in sorted(files.modules) if path not in files.read
+            },
+            "noted": {path: sorted(asked) for path, asked in sorted(files.noted.items())},
+            "scanned": sorted(files.scanned),
+            "everywhere": sorted(files.everywhere),
+            "hot": sorted(files.hot),
+            "members": sorted(files.members),
+            "globals": sorted(files.globals),
             "native": self.native,
+            "assumed": self.assumed,
         }
 
 
@@ -216,6 +280,7 @@ class WatchedTree:
     def __init__(self, inner: SourceTree) -> None:
         self.inner = inner
         self.paths: set[str] = set()
+        self.there: dict[str, bool] = {}
         self.matching: dict[str, list[str]] = {}
         self.listed = False
 
@@ -255,7 +320,7 @@ class _WatchedPaths(Mapping[str, str]):
 
     def __contains__(self, path: object) -> bool:
         if isinstance(path, str):
-            self._tree.paths.add(path)
+            self._tree.there[path] = path in self._blobs
         return path in self._blobs
 
     def __iter__(self) -> Iterator[str]:
@@ -286,73 +351,27 @@ def paths_like(tree: SourceTree, pattern: str) -> list[str]:
     return list(ask(pattern)) if ask is not None else matching_paths(tree.blobs(), pattern)
 
 
-def _inside(root: str, package: str) -> str:
+def _noted(path: str, files: Watched) -> dict[str, Any] | None:
+    """What was looked at in a module; None where somebody read all of it."""
+    from auditor.program import same
+
+    module = files.modules[path]
+    return None if module.whole else same.packed(module)
+
+
+def inside_of(root: str, package: str) -> str:
+    """The folder of the audited package, with a slash behind it."""
     return f"{root}/{package}/" if root else f"{package}/"
 
 
-def _is_source(path: str, inside: str) -> bool:
+def is_source(path: str, inside: str) -> bool:
+    """Whether a path is a Python file of the package."""
     return path.startswith(inside) and path.endswith(".py")
 
 
-def _listing(blobs: Iterable[str]) -> str:
+def listing_digest(blobs: Iterable[str]) -> str:
+    """A digest of all paths of a tree."""
     return sha256("\0".join(sorted(blobs)).encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def same_answer(record: Mapping[str, Any], tree: SourceTree, profile: Profile) -> int | None:
-    """The number of source files of ``tree`` if what was recorded holds for it too, else None.
-
-    Only what differs between the two trees is read.
-    """
-    blobs = tree.blobs()
-    root = profile.root_of(blobs)
-    if root is None or root != record["root"]:
-        return None
-    if any(blobs.get(path) != blob for path, blob in record["others"].items()):
-        return None
-    if record["listing"] is not None and record["listing"] != _listing(blobs):
-        return None
-    if any(matching_paths(blobs, pattern) != found for pattern, found in record["matching"].items()):
-        return None
-    from auditor.native.sites_audit import native_digest
-
-    if native_digest(tree, profile) != record["native"]:
-        return None
-    inside = _inside(root, profile.package)
-    old: Mapping[str, str] = record["files"]
-    new = {path: blob for path, blob in blobs.items() if _is_source(path, inside)}
-    changed = [path for path, blob in new.items() if old.get(path) != blob]
-    gone = [path for path in old if path not in new]
-    read = set(record["read"])
-    if len(changed) + len(gone) > MAX_CHANGED or not read.isdisjoint(changed) or not read.isdisjoint(gone):
-        return None
-    asked = set(record["asked"])
-    names = {path: _module(path, root) for path in changed}
-    for path in (*(p for p in changed if p not in old), *gone):
-        name = _module(path, root)
-        while name:  # the packages above it come or go with it, perhaps
-            if name in asked:
-                return None
-            name = name.rpartition(".")[0]
-            if any(_module(p, root) == name or p.startswith(_folder(name, root)) for p in old if p in new):
-                break
-    from auditor.gates.audit import MAX_FILE
-    from auditor.program.watch import Questions
-
-    questions = Questions(record["bases"], record["words"], record["readers"], profile.package)
-    for path, data in tree.read_many(changed):
-        if len(data) > MAX_FILE or questions.concerns(data, names[path], path):
-            return None
-    return len(new)
-
-
-def _module(path: str, root: str) -> str:
-    name = path[len(root) + 1 if root else 0 : -len(".py")].replace("/", ".")
-    return name.removesuffix(".__init__")
-
-
-def _folder(name: str, root: str) -> str:
-    folder = name.replace(".", "/") + "/"
-    return f"{root}/{folder}" if root else folder
 
 
 def kept_report(
@@ -369,27 +388,47 @@ def kept_report(
     data = kept.get(info)
     if data is not None:
         return data
-    import msgspec
-
-    from auditor.gates.audit import audit
-    from auditor.profile import load_profile
+    if kept.usable:
+        data = _taken_over(kept, tree, info, asked, encode, decode)
+        if data is not None:
+            return data
+    from auditor.gates.audit import audit  # takes as long to import as a report to take over
 
     if not kept.usable:
         return encode(audit(tree, asked.options(), progress))
-    profile = load_profile(asked.project)
-    found = kept.taken_over(tree, profile)
-    if found is not None:
-        report = decode(found[0])
-        report = msgspec.structs.replace(
-            report, tree=tree_facts(info), stats={**report.stats, "files": found[1]}
-        )
-        data = encode(report)
-        kept.put(info, data)
-        return data
     record = Record(tree)
     data = encode(audit(tree, asked.options(), progress, record))
     kept.put(info, data, record)
     return data
 
 
-__all__ = ["Asked", "Kept", "Record", "kept_report", "same_answer", "tool_digest"]
+def _taken_over(
+    kept: Kept,
+    tree: SourceTree,
+    info: TreeInfo,
+    asked: Asked,
+    encode: Callable[[Report], bytes],
+    decode: Callable[[bytes], Report],
+) -> bytes | None:
+    import msgspec
+
+    from auditor.profile import load_profile
+    from auditor.program.same import Different
+
+    profile = load_profile(asked.project)
+    for earlier, how in kept.taken_over(tree, profile):
+        report = decode(earlier)
+        try:
+            report = how.moved(report)
+        except Different:
+            continue
+        report = msgspec.structs.replace(
+            report, tree=tree_facts(info), stats={**report.stats, "files": how.count}
+        )
+        data = encode(report)
+        kept.put(info, data)
+        return data
+    return None
+
+
+__all__ = ["Asked", "Kept", "Record", "kept_report", "tool_digest"]

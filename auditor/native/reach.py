@@ -9,18 +9,18 @@ target is left out only where everybody who names a function is known and none o
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from auditor.native.reach_points import Mention, Points, key_of
 from auditor.native.reach_ways import NOWHERE, Way, both, either, free, narrowed, wanted
+from auditor.program import textual
 from auditor.program.classes import ClassInfo, Module
 from auditor.program.program import Program
 from auditor.program.records import Learned
-from auditor.program.source import Irregular, Segment
+from auditor.program.source import OPENING, Irregular, Segment
 from auditor.program.values import ClassRef, Function, Pending, V, is_const
-from auditor.program.words import has_word
+from auditor.program.words import Words, has_word
 
 #: How far callers of callers are followed.
 HOPS = 6
@@ -260,8 +260,10 @@ class Reach:
 
     def _registered_in(self, path: str, symbol: str, name: str) -> Iterator[Function]:
         module = self.program.module(self.program.paths[path])
+        if module is not None:
+            module.opened.add((symbol, name))
         for segment in module.segments if module is not None else ():
-            head = segment.text[:400]
+            head = segment.peek()[:OPENING]
             if segment.kind == "def" and symbol in head and name in head:
                 assert module is not None
                 self.program.execute(module)
@@ -294,10 +296,9 @@ class Reach:
     def method_callers(self, function: Function) -> Iterator[Caller]:
         """Who calls a method whose name starts with ``_``: code of its class, of its bases, and of the
         classes that derive from it."""
-        word = b"." + function.name.encode()
         for path in self._family(function.owner):
-            if word in self.program.peek(path) and not self.program.is_excluded(path):
-                self.program.watch.read.add(path)
+            held = self.program.watch.ask(path, textual.holds, "." + function.name)
+            if held and not self.program.is_excluded(path):
                 yield from self._in_file(path, function.name, key_of(function), None, attribute=True)
             if self.runs < 0:
                 yield self._anybody(path)
@@ -332,10 +333,11 @@ class Reach:
         program.execute(module)
         names = {name}
         if not attribute:
-            names.update(re.findall(rf"\b{re.escape(name)}\s+as\s+(\w+)", module.text))
+            names.update(module.ask(textual.bound_as, name))
+        module.seek(Words(names))
         for word in sorted(names):
             for segment in module.segments:
-                if not has_word(segment.text, word):
+                if not has_word(segment.peek(), word):
                     continue
                 if segment.kind == "other":
                     for node, other, mask, statement in self.points.top_mentions(module, word):
@@ -390,7 +392,7 @@ class Reach:
                         path, None, node, self.full, frozenset(), _keyed(_table_key(statement, node))
                     )
         for function in list(holder.functions.values()):
-            if not function.segment.text or has_word(function.segment.text, name):
+            if not function.segment.has_text or has_word(function.segment.peek(), name):
                 yield from self._in_function(path, function, name, key, attribute)
         for inner in holder.inner.values():
             yield from self._in_class(path, inner, name, key, info, attribute)

@@ -439,7 +439,7 @@ class Points:
         self.program.execute(module)
         frame = self.program.module_frame(module)
         for segment in module.segments:
-            if segment.kind != "other" or (word and word not in segment.text):
+            if segment.kind != "other" or (word and word not in segment.peek()):
                 continue
             try:
                 nodes = segment.nodes()

@@ -9,7 +9,6 @@ A target that can get there although the operator is not there for it is unguard
 from __future__ import annotations
 
 import ast
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from auditor.native.reach_ways import Way, both, either, free, narrowed
 from auditor.native.sites_choice import Choices
 from auditor.native.sites_wrappers import Use, Wrappers
 from auditor.profile import Profile
+from auditor.program import textual
 from auditor.program.program import Program
 from auditor.program.source import Irregular, Segment
 from auditor.program.values import EMPTY, ClassRef, Function
@@ -95,21 +95,14 @@ class Sites:
 
     def _files(self) -> Iterator[tuple[str, Words]]:
         program = self.program
-        markers = [p.encode() for p in self.profile.native_packages]
-        markers += [f"torch.ops.{n}".encode() for n in sorted(self.wrappers.namespaces)]
-        program.watch.words.update((m.decode(), "") for m in markers)
-        words = self.wrappers.words()
+        markers = [*self.profile.native_packages]
+        markers += [f"torch.ops.{n}" for n in sorted(self.wrappers.namespaces)]
+        words = sorted(self.wrappers.words())
+        program.watch.vocabularies.append((markers, words))
         plain = [w.encode() for w in words]
         for path in sorted(program.paths):
-            data = program.peek(path)
-            if not any(m in data for m in markers) or program.is_excluded(path):
-                continue
-            here = {w.decode() for w in plain if w in data}
-            if here:
-                text = data.decode("utf-8", "replace")
-                for word in sorted(here):
-                    here.update(re.findall(rf"\b{re.escape(word)}\s+as\s+(\w+)", text))
-                    here.update(re.findall(rf"^\s*(\w+)\s*=\s*[\w.]*\b{re.escape(word)}\s*$", text, re.M))
+            here = textual.names_of(program.peek(path), markers, plain)
+            if here and not program.is_excluded(path):
                 yield path, Words(here)
 
     def _mentions(self) -> Iterator[tuple[str, Function | None, Mention, str, Use]]:
@@ -119,8 +112,9 @@ class Sites:
             if module is None:
                 continue
             program.execute(module)
+            module.seek(words)
             for segment in module.segments:
-                if segment.kind == "other" or not words.search(segment.text):
+                if segment.kind == "other" or not words.search(segment.peek()):
                     continue
                 for function in _functions(module, segment, words):
                     for mention in self._of(function, words):
@@ -321,7 +315,7 @@ def _functions(module: Any, segment: Segment, words: Words) -> Iterator[Function
                 continue
             todo += info.inner.values()
             for function in info.functions.values():
-                if not function.segment.text or words.search(function.segment.text):
+                if not function.segment.has_text or words.search(function.segment.peek()):
                     yield function
 
 

@@ -12,6 +12,7 @@ from auditor.arch import load_targets
 from auditor.errors import UserError
 from auditor.gates.model import Finding, Problem
 from auditor.gates.path_packages import requirements
+from auditor.native.digest import native_digest
 from auditor.native.model import Row
 from auditor.native.sites_facts import NativeFacts, known_versions, load_facts
 from auditor.native.sites_findings import findings, merged, settled
@@ -40,20 +41,6 @@ class Pinned(NamedTuple):
     path: str
     line: int
     facts: NativeFacts | None
-
-
-def native_digest(tree: SourceTree, profile: Profile) -> str:
-    """The content of everything that the rows and wrappers of a tree are read from; "" where it has none."""
-    folders = tuple(f"{build.folder}/" for build in profile.native.builds)
-    if not folders:
-        return ""
-    digest = sha256()
-    found = False
-    for path, blob in tree.blobs().items():
-        if path.startswith(folders):
-            found = True
-            digest.update(f"{path}\0{blob}\n".encode("utf-8", "surrogatepass"))
-    return digest.hexdigest() if found else ""
 
 
 def rows_of(

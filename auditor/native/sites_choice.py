@@ -16,6 +16,7 @@ from auditor.native.reach import Caller, Context, Reach
 from auditor.native.reach_points import Points
 from auditor.native.reach_ways import free
 from auditor.profile import Profile
+from auditor.program import textual
 from auditor.program.classes import functions_of
 from auditor.program.program import Program
 from auditor.program.source import Segment
@@ -76,9 +77,9 @@ class Choices:
     def knows(self, name: str) -> bool:
         """Whether a text is a value of some setting: whether the code of the arguments has it in quotes."""
         if name not in self._known:
-            quoted = tuple(f"{q}{name}{q}".encode() for q in "\"'")
-            self._known[name] = any(q in self.program.peek(p) for p in self.paths for q in quoted)
-            self.program.watch.read.update(self.paths)
+            quoted = tuple(f"{q}{name}{q}" for q in "\"'")
+            ask = self.program.watch.ask
+            self._known[name] = any(ask(p, textual.holds, q) for p in self.paths for q in quoted)
         return self._known[name]
 
     def _find(self, name: str) -> int:
@@ -86,16 +87,15 @@ class Choices:
         quoted = tuple(f"{q}{name}{q}" for q in "\"'")
 
         def holds(segment: Segment) -> bool:
-            return not segment.text or any(q in segment.text for q in quoted)
+            return not segment.has_text or any(q in segment.peek() for q in quoted)
 
         functions: list[Function] = []
         for path in self.paths:
-            data = program.peek(path)
-            program.watch.read.add(path)
-            if any(q.encode() in data for q in quoted):
+            if any([program.watch.ask(path, textual.holds, q) for q in quoted]):
                 module = program.module(program.paths[path])
                 if module is not None:
                     program.execute(module)
+                    module.parts.update(quoted)
                     functions += [f for f in functions_of(module, holds) if holds(f.segment)]
         functions = [f for f in functions if self._gives(f, repr(name))]
         # those that need no look at their callers come first

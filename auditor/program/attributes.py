@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
 
-from auditor.program import externals
+from auditor.program import externals, textual
 from auditor.program.classes import ClassInfo
 from auditor.program.frames import Frame
 from auditor.program.names import Names
@@ -31,9 +30,6 @@ from auditor.program.values import (
     reasons_of,
     unknown,
 )
-
-_ASSIGNS = re.compile(r"[ \t]*(?::[^=\n]+)?(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)")
-
 
 #: Attributes of root objects that say nothing about the architecture.
 VENDOR_FACTS = frozenset({"backend", "warp_size"})
@@ -183,6 +179,7 @@ class Attributes(Names):
         others: list[V] = []
         for child in self.subclasses(info, name):
             child.load()
+            self.watch.members.add(name)
             if name in child.functions:
                 function = child.functions[name]
                 kind = self.function_kind(function)
@@ -229,6 +226,7 @@ class Attributes(Names):
 
     def class_value(self, info: ClassInfo, name: str, fr: Frame) -> V | None:
         """A class-level assigned name along the bases, or None."""
+        self.watch.members.add(name)
         for owner in info.mro():
             namespace = self.namespace(owner)
             value = namespace.get(name)
@@ -305,6 +303,7 @@ class Attributes(Names):
 
     def rewritten(self, info: ClassInfo, name: str) -> bool:
         """Whether an attribute is assigned anywhere but in its constructor (by the text of its module)."""
+        self.watch.members.add(name)
         if self.written_outside(info, name):
             return True
         for owner in info.mro():
@@ -335,26 +334,5 @@ def _is_none(value: V) -> bool:
 def _assigned_outside(module: Any, name: str) -> bool:
     hit = module.poked.get(name)
     if hit is None:
-        hit = module.poked[name] = _find_assignment(module.text, name)
+        hit = module.poked[name] = module.ask(textual.assigns_attribute, name)
     return bool(hit)
-
-
-def _find_assignment(text: str, name: str) -> bool:
-    """Whether a text assigns or deletes ``x.NAME``, also through ``setattr``, where x is not self or cls."""
-    at = text.find(f".{name}")
-    while at >= 0:
-        end = at + len(name) + 1
-        if not (text[end : end + 1].isalnum() or text[end : end + 1] == "_"):
-            if _ASSIGNS.match(text, end) and not text.endswith(("self", "cls"), max(0, at - 4), at):
-                return True
-            if text[text.rfind("\n", 0, at) + 1 : at].lstrip().startswith("del "):
-                return True
-        at = text.find(f".{name}", end)
-    for quoted in (f'"{name}"', f"'{name}'"):
-        at = text.find(quoted)
-        while at >= 0:
-            before = text[max(0, at - 60) : at]
-            if "setattr(" in before or "delattr(" in before:
-                return True
-            at = text.find(quoted, at + 1)
-    return False

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from auditor.program import source
+from auditor.program import source, textual
 from auditor.program.nodes import walk
 from auditor.program.values import ClassRef, Function, V
+from auditor.program.words import Words
 
-_GLOBAL = re.compile(r"\n[ \t]+global[ \t]+([\w, \t]+)")
 _FIELD_BASES = ("NamedTuple", "Struct", "BaseModel", "TypedDict")
 
 
@@ -22,8 +22,10 @@ class Module:
         self.name = name
         self.path = path
         self.is_package = path.endswith("__init__.py")
-        self.text = source.decode(data)
-        self.segments = source.segments(self.text)
+        self._text = source.decode(data)
+        self.segments = source.segments(self._text)
+        for segment in self.segments:
+            segment.looked = 0  # by nobody yet
         self.globals: dict[str, V] = {}
         self.places: dict[str, tuple[int, str]] = {}  # name -> (line, kind) of its binding
         self.heads: set[str] = set()  # see Frame.heads
@@ -35,6 +37,32 @@ class Module:
         self.hoisted: dict[str, Any] | None = None
         self._reassigned: dict[str, int] | None = None
         self._rebound: frozenset[str] | None = None
+        self.forked = False  # whether a statement at the top is not run on all targets
+        self.whole = False  # whether somebody has read all of the text
+        self.sought: set[str] = set()  # words that were looked for in its pieces, see Words
+        self.parts: set[str] = set()  # the same, for what is found inside longer words too
+        self.opened: set[tuple[str, str]] = set()  # pairs of texts that were looked for at the head of pieces
+        self.noted: set[tuple[object, ...]] = set()  # questions of auditor.program.same about its text
+
+    @property
+    def text(self) -> str:
+        self.whole = True
+        return self._text
+
+    def ask(self, question: Callable[..., Any], *words: str) -> Any:
+        """The answer of a function of :mod:`auditor.program.textual` about the text, which is noted."""
+        self.noted.add((question.__name__, *words))
+        return question(self._text, *words)
+
+    def lines(self) -> list[str]:
+        """The lines, for somebody who looks at those of top-level statements only."""
+        return self._text.split("\n")
+
+    def seek(self, words: Words) -> Words:
+        """Note that words are looked for in the pieces by their :meth:`Segment.peek`."""
+        self.sought |= words.words
+        self.parts.update(words.anywhere)
+        return words
 
     @property
     def package(self) -> str:
@@ -73,27 +101,12 @@ class Module:
     def reassigned(self) -> dict[str, int]:
         """Module names that functions assign through ``global``, with the number of such functions."""
         if self._reassigned is None:
-            self._reassigned = {}
-            for declared in _GLOBAL.findall(self.text):
-                for name in declared.split(","):
-                    name = name.strip()
-                    if name:
-                        self._reassigned[name] = self._reassigned.get(name, 0) + 1
+            self._reassigned = self.ask(textual.reassigned)
         return self._reassigned
 
     def mutated(self, name: str) -> bool:
         """Whether some function changes the container bound to a module name."""
-        pattern = re.compile(
-            rf"{re.escape(name)}(?:\[[^\n=]*\][ \t]*(?://|\*\*|>>|<<|[-+*/|&^%@])?=(?!=)"
-            r"|\.(?:append|extend|insert|remove|pop|popitem|clear|update|setdefault|add|discard|sort|reverse)\b)"
-            rf"|\bdel[ \t]+[^\n]*\b{re.escape(name)}\["
-        )
-        for match in pattern.finditer(self.text):
-            line = self.text.rfind("\n", 0, match.start()) + 1
-            before = self.text[line : match.start()]
-            if before[:1] in (" ", "\t") and not (before[-1:].isalnum() or before[-1:] in "_."):
-                return True
-        return False
+        return bool(self.ask(textual.mutated, name))
 
 
 _WRITE = re.compile(
@@ -106,7 +119,8 @@ _SETATTR = re.compile(r"__setattr__\(\s*self\s*,\s*[\"'](\w+)[\"']")
 def written_names(segment: Any) -> set[str]:
     """Attributes of ``self`` that a method assigns, by its text; statements that spread their targets over
     lines are parsed."""
-    text = segment.text
+    segment.note("written")
+    text = segment.peek()
     if text and not _SPLIT_TARGET.search(text):
         out = set(_SETATTR.findall(text)) if "__setattr__" in text else set()
         for match in _WRITE.finditer(text):
@@ -131,6 +145,36 @@ def written_names(segment: Any) -> set[str]:
         ):
             out.add(child.attr)
     return out | set(_SETATTR.findall(text))
+
+
+def attribute_values(segment: source.Segment) -> dict[str, list[ast.Constant | None]]:
+    """Attribute of the first argument -> what a method assigns to it, by its syntax alone: constants, or None
+    for anything else. Nobody has looked at the piece for it: whoever uses an entry notes it."""
+    looked = segment.looked
+    try:
+        node: Any = segment.node()
+    except source.Irregular:
+        return {}
+    finally:
+        segment.looked = looked
+    prefix = node.args.args[0].arg if node.args.args else "self"
+    out: dict[str, list[ast.Constant | None]] = {}
+    for child in ast.walk(node):
+        targets: list[ast.expr] = []
+        value: ast.expr | None = None
+        if isinstance(child, ast.Assign):
+            targets, value = child.targets, child.value
+        elif isinstance(child, (ast.AnnAssign, ast.AugAssign)):
+            targets, value = [child.target], child.value
+        for target in targets:
+            if (
+                isinstance(target, ast.Attribute)
+                and isinstance(target.value, ast.Name)
+                and target.value.id == prefix
+            ):
+                plain = isinstance(value, ast.Constant) and not isinstance(child, ast.AugAssign)
+                out.setdefault(target.attr, []).append(value if plain else None)  # type: ignore[arg-type]
+    return out
 
 
 class ClassInfo:
@@ -172,7 +216,7 @@ class ClassInfo:
                 name = member.name
                 if name in self.functions:
                     # property setters and overloads redefine a name: keep the first that is a getter
-                    head = member.text if member.text else ""
+                    head = member.text
                     if ".setter" in head or ".deleter" in head:
                         self.setters.add(name)
                         continue
@@ -242,6 +286,7 @@ class ClassInfo:
 
     def find(self, name: str) -> tuple[ClassInfo, Any] | None:
         """The method or inner class of that name, along the bases."""
+        self.program.watch.members.add(name)
         for info in self.mro():
             info.load()
             if name in info.functions:

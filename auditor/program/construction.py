@@ -40,8 +40,7 @@ class Construction(Functions):
         if found is None or not isinstance(found[1], Function):
             fr.raises += 0 if info.closed() else 1
             return V(Instance(info, attrs if info.closed() else None))
-        size = len(found[1].segment.text)
-        if size > BIG_FUNCTION or fr.depth >= MAX_DEPTH or not self.plain_object(info):
+        if found[1].segment.longer(BIG_FUNCTION) or fr.depth >= MAX_DEPTH or not self.plain_object(info):
             fr.raises += 1
             return V(Instance(info, None))
         obj = Instance(info, attrs)
@@ -120,7 +119,7 @@ class Construction(Functions):
         obj = Instance(info, values)
         hook = info.find("__post_init__")
         if hook is not None and isinstance(hook[1], Function):
-            if len(hook[1].segment.text) > BIG_FUNCTION:
+            if hook[1].segment.longer(BIG_FUNCTION):
                 return V(Instance(info, None))
             before = dict(values)
             self.run_constructor(hook[1], obj, [], {}, fr)

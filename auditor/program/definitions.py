@@ -155,7 +155,8 @@ class Definitions(Construction):
             return function.kind
         function.kind = "function"
         node: Any = None
-        text = function.segment.text
+        text = function.segment.peek()
+        function.segment.note("yield")
         decorators = function.segment.decorators() if "yield" not in text else None
         if decorators is None:
             try:

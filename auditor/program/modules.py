@@ -70,7 +70,7 @@ class Modules(Flow):
         self._summaries: dict[int, dict[str, V]] = {}
         self._module_gates: dict[str, list[RawGate]] = {}
         self._module_nested: dict[str, list[tuple[Any, dict[str, V]]]] = {}
-        self._hot_words: set[str] = set()
+        self._hot_words = self.watch.hot
         self._hot_text: Words | None = None
         self._hot_flags: dict[int, tuple[int, bool]] = {}
         self.on_gate: Any = None
@@ -116,8 +116,10 @@ class Modules(Flow):
         found: Module | None = None
         if path is not None:
             try:
-                found = Module(name, path, self.files[path])
+                found = Module(name, path, self.peek(path))
+                self.watch.take(path, found)
             except Unparsable as error:
+                self.watch.read.add(path)
                 self.problems[path] = (error.line, error.message)
         self._modules[name] = found
         return found
@@ -170,7 +172,7 @@ class Modules(Flow):
         module.state = "done"
         module.rebound()
         for segment in module.segments:
-            if segment.kind == "other" and segment.text:
+            if segment.kind == "other" and segment.has_text:
                 segment.forget()  # what is still needed hangs on waiting assignments and functions
         for name, value in module.globals.items():
             if value.roots:
@@ -188,6 +190,7 @@ class Modules(Flow):
         """
         rebound = module.rebound()
         for node in nodes:
+            module.forked |= fr.may != self.full
             if isinstance(node, (ast.Assign, ast.AnnAssign)) and fr.may == self.full:
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
                 if (
@@ -269,7 +272,7 @@ class Modules(Flow):
         waiting = {name: value.one for name, value in module.globals.items() if type(value.one) is Deferred}
         if not waiting:
             return
-        lines = module.text.split("\n")
+        lines = module.lines()
         for name, deferred in waiting.items():
             node = deferred.node
             text = "\n".join(lines[node.lineno - 1 : node.end_lineno])

@@ -86,6 +86,7 @@ class Names(Expressions):
     def global_value(self, module: Any, name: str) -> V | None:
         """A module-level name as seen from functions and other modules, or None if there is none."""
         self.execute(module)
+        self.watch.globals.add((module.name, name))
         value = module.globals.get(name)
         if value is None and module.state == "running":
             value = self.hoisted(module, name)

@@ -18,6 +18,7 @@ from auditor.program.classes import ClassInfo, Module
 from auditor.program.frames import Frame
 from auditor.program.records import RawGate
 from auditor.program.values import Bound, Deferred, Function, Instance, Pending, V
+from auditor.program.watch import Watched
 from auditor.program.words import Words
 
 
@@ -31,6 +32,8 @@ class Parts:
     steps: int
     #: What lies outside the tree: the targets, the environment, installed packages.
     world: externals.World
+    #: What is looked at.
+    watch: Watched
     _through_stars: set[tuple[str, str]]
     #: Objects that are kept alive because their ids are keys.
     _alive: list[Any]

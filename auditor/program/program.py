@@ -69,7 +69,7 @@ class Program(Visiting):
                 later, self._later = self._later, {}
                 for key, function in later.items():
                     self.visit(function, key)
-                    if function.segment.text:
+                    if function.segment.has_text:
                         function.segment.forget()
             fresh, self.fresh = self.fresh, []
             wanted: dict[str, set[str]] = {}
@@ -114,7 +114,7 @@ class Program(Visiting):
         for module in self._modules.values():
             for segment in module.segments if module is not None else ():
                 for piece in _pieces(segment):
-                    if piece.text:
+                    if piece.has_text:
                         piece.forget()
 
     def _forget_callers(self, words: set[str]) -> None:
@@ -128,7 +128,7 @@ class Program(Visiting):
             for segment in module.segments:
                 for piece in _pieces(segment):
                     keys = self.memo_names.get(piece.serial)
-                    if keys and needle.search(piece.text or ""):
+                    if keys and needle.search(piece.peek()):
                         for k in keys:
                             self._memo.pop(k, None)
                         self.memo_names[piece.serial] = []
@@ -174,7 +174,6 @@ class Program(Visiting):
                     if name not in done:
                         done.add(name)
                         todo.append(name)
-                        self.watch.read.add(path)
         self.watch.readers.add((entry.short, "", frozenset(done)))
         return found
 
@@ -190,7 +189,6 @@ class Program(Visiting):
         for path in index.get(entry.module.name, ()):
             if path.endswith("__init__.py"):
                 sources.append(self.paths[path])
-                self.watch.read.add(path)
         self.watch.readers.add((entry.short, "" if public else owner, frozenset(sources)))
         for source in sources:
             for path in index.get(source, ()):
@@ -212,11 +210,11 @@ class Program(Visiting):
                 extra = [a for n, a in module.aliases.items() if n in self._hot_words]
                 if extra:
                     pattern = pattern.together_with(extra)
-            self.force_matching(module, pattern)
+            self.force_matching(module, module.seek(pattern))
             for segment in module.segments:
                 if segment.kind == "other":
                     continue
-                if segment.text and not pattern.search(segment.text):
+                if segment.has_text and not pattern.search(segment.peek()):
                     continue
                 if segment.kind == "def":
                     value = module.globals.get(segment.name)
@@ -237,7 +235,7 @@ class Program(Visiting):
 
     def _visit_in_turn(self, function: Function, key: tuple[str, Any]) -> None:
         """Short functions are visited at once, long ones when no more names are learned from short ones."""
-        if len(function.segment.text) > SHORT or not function.segment.text:
+        if not function.segment.has_text or function.segment.longer(SHORT):
             self._later[key] = function
         else:
             self.visit(function, key)
@@ -261,7 +259,7 @@ class Program(Visiting):
             self._flush((path, -info.segment.start), self.sink)
             self.sink, self.seen_nodes = saved
         for function in list(info.functions.values()):
-            if function.segment.text and not pattern.search(function.segment.text):
+            if function.segment.has_text and not pattern.search(function.segment.peek()):
                 continue
             self._visit_in_turn(function, (path, function.segment.start))
         for inner in info.inner.values():

@@ -24,6 +24,10 @@ _HEAD = re.compile(
 )
 #: Decorators that stand on a line each, and the ``def`` after them.
 _PLAIN_DEF = re.compile(r"(?:[ \t]*@[^\n]*\n)*(?P<def>[ \t]*def[ \t])")
+#: What was looked at in a piece: its text, its statements, its members, whether it leads to a root.
+TEXT, NODES, MEMBERS, HOT = 1, 2, 4, 8
+#: Where a piece is looked at for what its decorators say, in characters.
+OPENING = 400
 #: Classes up to this size are parsed whole: cutting them costs more than it saves.
 SMALL_CLASS = 1500
 
@@ -56,6 +60,8 @@ class Segment:
         "_nodes",
         "_members",
         "_header",
+        "looked",
+        "noted",
     )
 
     def __init__(self, kind: str, name: str, start: int, text: str, indent: int = 0) -> None:
@@ -68,6 +74,8 @@ class Segment:
         self._nodes: list[ast.stmt] | None = None
         self._members: list[Segment] | None = None
         self._header: ast.ClassDef | None = None
+        self.looked = 0
+        self.noted: set[tuple[object, ...]] | None = None
 
     @classmethod
     def of(cls, kind: str, name: str, start: int, source: str, begin: int, end: int, indent: int) -> Segment:
@@ -78,11 +86,32 @@ class Segment:
 
     @property
     def text(self) -> str:
+        self.looked |= TEXT
         return self._source[self._begin : self._end]
 
     @text.setter
     def text(self, text: str) -> None:
         self._source, self._begin, self._end = text, 0, len(text)
+
+    def peek(self) -> str:
+        """The text, for somebody who notes what is asked of it."""
+        return self._source[self._begin : self._end]
+
+    @property
+    def has_text(self) -> bool:
+        """Whether there is a text: not for pieces that were parsed with what is around them."""
+        return self._end > self._begin
+
+    def longer(self, limit: int) -> bool:
+        """Whether the text has more characters than that."""
+        self.note("longer", limit)
+        return self._end - self._begin > limit
+
+    def note(self, *question: object) -> None:
+        """Note a question of :mod:`auditor.program.same` that is answered from :meth:`peek`."""
+        if self.noted is None:
+            self.noted = set()
+        self.noted.add(question)
 
     @property
     def end(self) -> int:
@@ -90,8 +119,9 @@ class Segment:
 
     def nodes(self) -> list[ast.stmt]:
         """The parsed statements. Raises :class:`_Irregular` where the piece does not parse alone."""
+        self.looked |= NODES
         if self._nodes is None:
-            self._nodes = self._parse(self.text, self.start)
+            self._nodes = self._parse(self.peek(), self.start)
         return self._nodes
 
     def node(self) -> ast.stmt:
@@ -99,12 +129,12 @@ class Segment:
 
     def decorators(self) -> list[ast.expr] | None:
         """The decorators of a plain ``def``, without parsing it; None where that takes a parser."""
-        if self._nodes is not None or not self.text or self.kind != "def":
+        if self._nodes is not None or not self.has_text or self.kind != "def":
             return None
-        match = _PLAIN_DEF.match(self.text)
-        if match is None:
+        self.note("decorators")
+        head = self.head()
+        if head is None:
             return None
-        head = self.text[: match.start("def")]
         if not head.strip():
             return []
         try:
@@ -114,6 +144,21 @@ class Segment:
         if len(node) != 1 or not isinstance(node[0], ast.FunctionDef):
             return None
         return node[0].decorator_list
+
+    def head(self) -> str | None:
+        """What stands before the ``def`` of a plain function; None for what is not plain."""
+        match = _PLAIN_DEF.match(self.peek())
+        return self.peek()[: match.start("def")] if match is not None else None
+
+    @property
+    def last(self) -> int:
+        """The last line."""
+        return self.start + self._source.count("\n", self._begin, self._end)
+
+    @property
+    def cut_open(self) -> bool:
+        """Whether this is a class whose members were looked at one by one."""
+        return self.looked & (MEMBERS | NODES | TEXT) == MEMBERS
 
     @property
     def parsed(self) -> bool:
@@ -148,9 +193,10 @@ class Segment:
 
     def members(self) -> list[Segment]:
         """The pieces of a class body."""
+        self.looked |= MEMBERS
         if self._members is not None:
             return self._members
-        if self._nodes is None and len(self.text) > SMALL_CLASS:
+        if self._nodes is None and self._end - self._begin > SMALL_CLASS:
             cut = self._cut_members()
             if cut is not None:
                 self._header, self._members = cut
@@ -163,10 +209,11 @@ class Segment:
         return self._members
 
     def _cut_members(self) -> tuple[ast.ClassDef, list[Segment]] | None:
-        lines_before = _header_end(self.text)
+        text = self.peek()
+        lines_before = header_end(text)
         if lines_before is None:
             return None
-        head, body = self.text[:lines_before], self.text[lines_before:]
+        head, body = text[:lines_before], text[lines_before:]
         match = re.search(r"^([ \t]+)[^\s#]", body, re.M)
         if match is None or "\t" in match.group(1):
             return None
@@ -186,7 +233,7 @@ class Segment:
         return header[0], members
 
 
-def _header_end(text: str) -> int | None:
+def header_end(text: str) -> int | None:
     """Offset just behind the line that ends ``class X(...):``."""
     match = re.search(r"^[ \t]*class[ \t]+\w+", text, re.M)
     if match is None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import re
 from typing import Any
 
+from auditor.program import textual
 from auditor.program.calls import BIG_FUNCTION
-from auditor.program.classes import ClassInfo, Module, written_names
+from auditor.program.classes import ClassInfo, Module, attribute_values, written_names
 from auditor.program.frames import Frame
 from auditor.program.modules import STEPS, Modules, snake
 from auditor.program.source import Irregular
@@ -29,11 +29,11 @@ class Summaries(Modules):
 
     def returned_type(self, function: Function) -> V | None:
         """An object of the annotated return class, where that class matters."""
-        text = function.segment.text[:3000]
-        match = re.search(r"\)\s*->\s*[\"']?([\w.]+)[\"']?\s*:", text)
-        if match is None or match.group(1).rpartition(".")[2] not in self._interesting:
+        function.segment.note("returned")
+        name = textual.returned(function.segment.peek())
+        if name.rpartition(".")[2] not in self._interesting:
             return None
-        return self._typed(match.group(1), function.module)
+        return self._typed(name, function.module)
 
     def _typed(self, name: str, module: Module) -> V | None:
         try:
@@ -130,6 +130,7 @@ class Summaries(Modules):
 
     def writers(self, owner: ClassInfo, name: str) -> list[Function]:
         """Methods of a class that assign an attribute of their first argument."""
+        self.watch.members.add(name)
         return owner.writes().get(name, [])
 
     def _written_value(self, function: Function, name: str) -> V:
@@ -139,18 +140,19 @@ class Summaries(Modules):
             self._summaries[function.segment.serial] = {}
             held = function.segment.parsed
             summary = self._summarise(function)
-            if not held and function.segment.text:
+            if not held and function.segment.has_text:
                 function.segment.forget()  # a summary is made once, and syntax trees are most of the memory
             self._summaries[function.segment.serial] = summary
+        function.segment.note("attribute_values", name)
         return summary.get(name, V(unknown(f"value self.{name}")))
 
     def _summarise(self, function: Function) -> dict[str, V]:
+        if not self.is_hot(function) and function.segment.longer(BIG_FUNCTION // 2):
+            return self._shallow(function)
         try:
             node: Any = function.segment.node()
         except Irregular:
             return {}
-        if not self.is_hot(function) and len(function.segment.text) > BIG_FUNCTION // 2:
-            return self._shallow(function, node)
         fr = self._entry(function, node, None)
         saved, self.steps = self.steps, STEPS
         self.block(node.body, fr)
@@ -166,33 +168,15 @@ class Summaries(Modules):
                 out[key] = V(Unknown(all_reasons(value) | {f"value self.{key}"}), value.roots, value.via)
         return out
 
-    def _shallow(self, function: Function, node: Any) -> dict[str, V]:
+    def _shallow(self, function: Function) -> dict[str, V]:
         """Attribute values of a long method that does not ask the GPU: constants only."""
-        prefix = node.args.args[0].arg if node.args.args else "self"
         out: dict[str, V] = {}
-        for child in ast.walk(node):
-            targets: list[ast.expr] = []
-            value: ast.expr | None = None
-            if isinstance(child, ast.Assign):
-                targets, value = child.targets, child.value
-            elif isinstance(child, (ast.AnnAssign, ast.AugAssign)):
-                targets, value = [child.target], child.value
-            for target in targets:
-                if (
-                    isinstance(target, ast.Attribute)
-                    and isinstance(target.value, ast.Name)
-                    and target.value.id == prefix
-                ):
-                    if isinstance(value, ast.Constant) and not isinstance(child, ast.AugAssign):
-                        new = V(value.value)
-                    else:
-                        new = V(unknown(f"value self.{target.attr}"))
-                    old = out.get(target.attr)
-                    out[target.attr] = (
-                        new
-                        if old is None
-                        else V(join_scalars(old.one, new.one, frozenset({f"value self.{target.attr}"})))
-                    )
+        for name, values in attribute_values(function.segment).items():
+            why = frozenset({f"value self.{name}"})
+            found = [V(value.value) if value is not None else V(Unknown(why)) for value in values]
+            out[name] = found[0]
+            for new in found[1:]:
+                out[name] = V(join_scalars(out[name].one, new.one, why))
         return out
 
     def written_by(self, function: Function, owner: ClassInfo | None) -> set[str] | None:
@@ -210,7 +194,8 @@ class Summaries(Modules):
             if len(seen) > 40:
                 return None
             out |= written_names(f.segment)
-            for name in re.findall(r"\bself\.(\w+)\(", f.segment.text or ""):
+            f.segment.note("self_calls")
+            for name in textual.self_calls(f.segment.peek()):
                 found = owner.find(name)
                 if found is not None and isinstance(found[1], Function):
                     todo.append(found[1])
@@ -227,10 +212,6 @@ class Summaries(Modules):
         if found is not None:
             return found
         found = self._children[key] = []
-        word = re.escape(member).encode()
-        defines = re.compile(
-            rb"^[ \t]+(?:(?:async[ \t]+)?def[ \t]+" + word + rb"\b|" + word + rb"[ \t]*[:=])", re.M
-        )
         todo, seen = [info.name], {info.name}
         declared = self.class_statements()
         bases = self.watch.bases
@@ -241,7 +222,7 @@ class Summaries(Modules):
                 if name not in seen:
                     seen.add(name)
                     todo.append(name)
-                if member.encode() not in self.files[path] or not defines.search(self.files[path]):
+                if not self.watch.ask(path, textual.defines_member, member):
                     continue
                 module = self.module(self.paths[path])
                 value = self.global_value(module, name) if module is not None else None
@@ -255,8 +236,6 @@ class Summaries(Modules):
     def _subclass_writes(self, info: ClassInfo, name: str) -> bool:
         """Whether a class of the tree that derives from a class may assign an attribute on itself, by the
         text of its file: nothing is loaded for it."""
-        word = name.encode()
-        write = re.compile(rb"\bself\." + word + rb"[ \t]*(?:[:=,]|[-+*/|&]=)(?!=)")
         todo, seen = [info.name], {info.name}
         declared = self.class_statements()
         while todo:
@@ -268,14 +247,13 @@ class Summaries(Modules):
                 seen.add(child)
                 todo.append(child)
                 if path != info.module.path:
-                    data = self.files[path]
-                    if word in data and write.search(data):
+                    if self.watch.ask(path, textual.writes_attribute, name):
                         return True
                 else:
                     for segment in info.module.segments:
                         if segment.kind == "class" and segment.name == child:
-                            text = segment.text.encode()
-                            if word in text and write.search(text):
+                            segment.note("writes", name)
+                            if textual.writes_attribute(segment.peek().encode(), name.encode()):
                                 return True
         return False
 

@@ -14,7 +14,7 @@ from auditor.program.frames import Frame
 from auditor.program.modules import STEPS
 from auditor.program.recording import Recording, decides
 from auditor.program.records import Learned
-from auditor.program.source import Irregular, Segment
+from auditor.program.source import HOT, Irregular, Segment
 from auditor.program.syntax import stores
 from auditor.program.values import (
     EMPTY,
@@ -39,15 +39,12 @@ class Visiting(Recording):
 
     def worth_calling(self, function: Function, args: list[V], kwargs: dict[str, V]) -> bool:
         """Whether a call is evaluated: cheap when nothing is passed, else only where the GPU is asked."""
-        text = function.segment.text
-        size = len(text) if text else 4 * _lines(function.segment)
-        if size > BIG_FUNCTION * 3:
+        if _longer(function.segment, BIG_FUNCTION * 3):
             return False
         known = all(not any(isinstance(s, Unknown) for s in a.scalars()) for a in (*args, *kwargs.values()))
-        if known and size <= BIG_FUNCTION:
-            return True
-        if any(a.roots & externals.ARCH_ROOTS for a in (*args, *kwargs.values())) and size <= BIG_FUNCTION:
-            return True
+        if known or any(a.roots & externals.ARCH_ROOTS for a in (*args, *kwargs.values())):
+            if not _longer(function.segment, BIG_FUNCTION):
+                return True
         return self.is_hot(function)
 
     def is_hot(self, function: Function) -> bool:
@@ -57,7 +54,8 @@ class Visiting(Recording):
         hit = self._hot_flags.get(key)
         if hit is not None and (hit[0] == version or hit[1]):
             return hit[1]
-        text = function.segment.text
+        function.segment.looked |= HOT
+        text = function.segment.peek()
         if not text:
             text = ast.unparse(function.segment.node())
             function.segment.text = text
@@ -151,8 +149,8 @@ class Visiting(Recording):
         if outer:
             self.sink, self.seen_nodes = [], set()
         fr = self._entry(function, node, self._record_raw)
-        if function.segment.text:
-            fr.text = (function.segment.start, function.segment.text.split("\n"))
+        if function.segment.has_text:
+            fr.text = (function.segment.start, function.segment.peek().split("\n"))
         elif function.closure is not None:
             fr.text = function.closure.text
         fr.marked.update(self.passed.get(function.segment.serial, ()))
@@ -211,7 +209,7 @@ class Visiting(Recording):
     def _learn_check(self, function: Function, node: Any, value: V) -> None:
         """A short function, or a constructor, that raises on some GPUs only: those who call it go on or do
         not."""
-        if len(function.segment.text) > SHORT:
+        if function.segment.longer(SHORT):
             return
         name = function.fullname
         if name not in self._checks and not self.is_excluded(function.module.path):
@@ -283,6 +281,11 @@ class Visiting(Recording):
                     self._fields.pop((function.owner.segment.serial, name), None)
                     self._summaries.pop(function.segment.serial, None)
                     self.stored_attribute(function.owner, name, fr)
+
+
+def _longer(segment: Segment, limit: int) -> bool:
+    """Whether a function has more characters than that, about."""
+    return segment.longer(limit) if segment.has_text else 4 * _lines(segment) > limit
 
 
 def _lines(segment: Segment) -> int:

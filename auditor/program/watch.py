@@ -9,11 +9,12 @@ result; so a changed file that was not read and says no changes nothing.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from auditor.program import externals
+from auditor.program import externals, textual
 from auditor.program.imports import imported_modules
+from auditor.program.source import NODES
 
 _CLASS = re.compile(rb"\nclass[ \t]+(\w+)[ \t]*\(([^)]*)")
 
@@ -25,11 +26,45 @@ class Watched(dict[str, bytes]):
     def __init__(self, files: dict[str, bytes]) -> None:
         super().__init__(files)
         self.read: set[str] = set()
+        self.modules: dict[str, Any] = {}  # path -> its Module, whose pieces know what was looked at
+        self.hot: set[str] = set()  # names that lead to a root, once all are known
         self.asked: set[str] = set()  # module names that were looked up, there or not
+        self.globals: set[tuple[str, str]] = set()  # (module, name) that was looked up, there or not
+        self.members: set[str] = set()  # names that were looked up in classes, there or not
         self.bases: set[str] = set()  # short names of classes whose subclasses were looked for
         self.words: set[tuple[str, str]] = set()  # (word, pattern of paths) whose files were looked for
         self.readers: set[tuple[str, str, frozenset[str]]] = set()  # (word, second word or "", modules)
+        self.noted: dict[str, set[tuple[str, ...]]] = {}  # path -> questions about its text
+        self.vocabularies: list[tuple[list[str], list[str]]] = []  # (markers, words), see textual.names_of
+        self.code_words: set[str] = set()  # words of code patterns that were looked for in pieces
+        self.everywhere: set[str] = set()  # those that were looked for in all files
+        self.scanned: set[str] = set()  # files in which they were looked for
         self.all = False
+
+    def take(self, path: str, module: Any) -> None:
+        """Note the module that was made of a file: from here on its pieces are looked at one by one."""
+        if self.modules.setdefault(path, module) is not module:
+            self.read.add(path)
+
+    def look(self, path: str, wanted: Callable[[Any], bool]) -> None:
+        """Note that the wanted pieces of a file were read."""
+        module = self.modules.get(path)
+        if module is None:
+            self.read.add(path)
+        else:
+            _look(module.segments, wanted)
+
+    def look_for(self, path: str, words: Iterable[str]) -> None:
+        """Note that the pieces of a file that hold one of the words were read."""
+        words = tuple(words)
+        self.look(path, lambda piece: any(word in piece.peek() for word in words))
+        if path in self.modules:
+            self.modules[path].parts.update(words)
+
+    def ask(self, path: str, question: Callable[[bytes, bytes], bool], word: str) -> bool:
+        """The answer of a function of :mod:`auditor.program.textual` about a file, which is noted."""
+        self.noted.setdefault(path, set()).add((question.__name__, word))
+        return question(self.peek(path), word.encode())
 
     def peek(self, path: str) -> bytes:
         return dict.__getitem__(self, path)
@@ -51,6 +86,15 @@ class Watched(dict[str, bytes]):
         return dict.values(self)
 
 
+def _look(pieces: Iterable[Any], wanted: Callable[[Any], bool]) -> None:
+    for piece in pieces:
+        if piece.has_text and wanted(piece):
+            if piece.cut_open:
+                _look(piece.members(), wanted)
+            else:
+                piece.looked |= NODES
+
+
 def class_statements(data: bytes) -> Iterator[tuple[str, str]]:
     """(short name of a base, class) for every base that a top-level class statement of a file names."""
     position = data.find(b"\nclass ")
@@ -67,38 +111,43 @@ def class_statements(data: bytes) -> Iterator[tuple[str, str]]:
 
 
 class Questions:
-    """The questions of an earlier evaluation, to be asked of other files."""
+    """The questions of an earlier evaluation about whole files, to be asked of later ones."""
 
     def __init__(
         self,
         bases: Iterable[str],
         words: Iterable[tuple[str, str]],
         readers: Iterable[tuple[str, str, Iterable[str]]],
+        vocabularies: Iterable[tuple[list[str], list[str]]],
         package: str,
     ) -> None:
         self.bases = frozenset(bases)
         self.words = [(word.encode(), re.compile(within)) for word, within in words]
-        self.readers = [(w.encode(), h.encode(), frozenset(names)) for w, h, names in readers]
+        self.readers = [(w, w.encode(), h.encode(), frozenset(names)) for w, h, names in readers]
+        self.vocabularies = [(markers, [w.encode() for w in words]) for markers, words in vocabularies]
         self.package = package.encode()
 
-    def concerns(self, data: bytes, module: str, path: str) -> bool:
-        """Whether a file of that module name would have had a part in the result."""
+    def answers(self, data: bytes, module: str, path: str) -> list[object]:
+        """Everything that the evaluation would have learned of a file of that module name without reading
+        it. An empty list for a file that says no to all."""
+        out: list[object] = []
         if any(word in data for word in externals.ROOT_WORDS):
-            return True
-        if any(word in data and within.search(path) for word, within in self.words):
-            return True
-        if any(base in self.bases for base, _ in class_statements(data)):
-            return True
+            out.append("root")
+        out += [("word", word) for word, within in self.words if word in data and within.search(path)]
+        out += [pair for pair in class_statements(data) if pair[0] in self.bases]
+        for markers, words in self.vocabularies:
+            found = textual.names_of(data, markers, words)
+            if found:
+                out.append(found)
         init = path.endswith("__init__.py")
         imports = imported_modules(data, module, init, self.package)
         passes_on = b"import *" in data or init
-        for word, holder, modules in self.readers:
-            named = word.decode("utf-8", "replace")
-            by_name = any(f"{name}.{named}" in imports for name in modules)
-            if by_name or not modules.isdisjoint(imports):
-                if by_name or passes_on or (word in data and holder in data):
-                    return True
-        return False
+        for name, word, holder, modules in self.readers:
+            by_name = {m for m in modules if f"{m}.{name}" in imports}
+            seen = modules & imports
+            if by_name or (seen and (passes_on or (word in data and holder in data))):
+                out.append((name, by_name, seen, passes_on, word in data, holder in data))
+        return out
 
 
 __all__ = ["Questions", "Watched", "class_statements"]

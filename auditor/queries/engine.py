@@ -121,8 +121,9 @@ def scan_tree(
         peek = files.peek if isinstance(files, Watched) else files.__getitem__
         contents: Iterable[tuple[str, bytes]] = ((path, peek(path)) for path in paths)
         if isinstance(files, Watched):
-            files.words.update((word, "") for id_ in everywhere for word in plan.words(id_))
-            files.read.update(named.intersection(files))
+            files.code_words.update(word for id_ in plan.ids for word in plan.words(id_))
+            files.everywhere.update(word for id_ in everywhere for word in plan.words(id_))
+            files.scanned.update(named.intersection(files))
     else:
         contents = tree.read_many(source_paths(tree, profile, root) if everywhere else sorted(named))
     out: dict[str, list[CodeHit]] = {}
@@ -136,7 +137,7 @@ def scan_tree(
         if found:
             out[path] = found
             if isinstance(files, Watched):
-                files.read.add(path)
+                files.scanned.add(path)
     return out
 
 

@@ -80,11 +80,25 @@ class PluginContext:
                 out[name] = "true" if worth else "false"
         return out
 
-    def files_with(self, *words: str, within: str = "") -> Iterator[tuple[str, bytes]]:
+    def lines(self, path: str) -> list[bytes]:
+        """The lines of a file, for a plugin that says with :meth:`looked` which functions it looks at."""
+        files = getattr(self.program, "files", None)
+        if isinstance(files, Watched) and path in files:
+            return files.peek(path).splitlines()
+        return self.tree.read(path).splitlines()
+
+    def looked(self, path: str, line: int) -> None:
+        """Note that the function or statement at a line was looked at."""
+        files = getattr(self.program, "files", None)
+        if isinstance(files, Watched):
+            files.look(path, lambda piece: piece.start <= line <= piece.last)
+
+    def files_with(self, *words: str, within: str = "", pieces: bool = False) -> Iterator[tuple[str, bytes]]:
         """(path, bytes) of the project's modules that hold one of the words, by path.
 
         ``within`` is a regular expression that is found in their paths. The narrower it is, the fewer
-        changes of the tree make a kept report worthless.
+        changes of the tree make a kept report worthless. ``pieces``: only statements, functions and methods
+        that hold one of the words are looked at, and functions of which :meth:`looked` is told.
         """
         from auditor.queries.engine import source_paths
 
@@ -107,7 +121,10 @@ class PluginContext:
             excluded = self.profile is not None and self.profile.is_excluded(path)
             if any(word in data for word in wanted) and not excluded:
                 if isinstance(files, Watched):
-                    files.read.add(path)
+                    if pieces:
+                        files.look_for(path, words)
+                    else:
+                        files.read.add(path)
                 yield path, data
 
     def matching_paths(self, pattern: str) -> list[str]:

@@ -8,7 +8,7 @@ per blob are shared between them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
@@ -45,6 +45,14 @@ class SourceTree(Protocol):
 
     def local_path(self, path: str) -> str | None:
         """Where the file lies on this disk (for clickable links in a terminal), or None."""
+
+
+@runtime_checkable
+class HasContents(Protocol):
+    """A tree beside which the files of other trees lie: those of a repository's history."""
+
+    def contents(self, ids: Sequence[str]) -> list[bytes] | None:
+        """The bytes of files with these content ids, in order; None where one of them is not here."""
 
 
 @runtime_checkable

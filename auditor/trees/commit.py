@@ -74,6 +74,13 @@ class CommitTree:
         finally:
             contents.close()  # type: ignore[attr-defined]
 
+    def contents(self, ids: Sequence[str]) -> list[bytes] | None:
+        """The bytes of objects of the repository; None where one is not here. Nothing is fetched."""
+        try:
+            return list(self.repo.read_objects(ids))
+        except MissingObject:
+            return None
+
     def prefetch(self, prefixes: Sequence[str]) -> None:
         """Fetch the files under these folders in one request (partial clones, if fetching is allowed)."""
         if self.allow_fetch and not self._complete:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from auditor.trees.base import SourceTree, TreeInfo
+from auditor.trees.base import HasContents, SourceTree, TreeInfo
 from auditor.trees.names import blob_id, listing_id
 
 
@@ -72,6 +72,17 @@ class OverlayTree:
                 yield path, self.read(path)
             else:
                 yield next(below)
+
+    def contents(self, ids: Sequence[str]) -> list[bytes] | None:
+        """The bytes of files of this tree's changes, or of those that lie beside its base."""
+        if not isinstance(self.base, HasContents):
+            return None
+        own = {self._blobs[path]: data for path, data in self.changes.items() if data is not None}
+        found = self.base.contents([oid for oid in ids if oid not in own])
+        if found is None:
+            return None
+        below = iter(found)
+        return [own[oid] if oid in own else next(below) for oid in ids]
 
     def local_path(self, path: str) -> str | None:
         return None if path in self.changes else self.base.local_path(path)

@@ -28,7 +28,7 @@ def run(context) -> list[Match]:
         if gate.symbol and _differs(gate, context) and _handles_arguments(gate.module)
     }
     root = context.profile.root_of(context.tree.blobs()) if context.profile else ""
-    for path, data in context.files_with(*words, within=r"server_args|/arg_groups"):
+    for path, data in context.files_with(*words, within=r"server_args|/arg_groups", pieces=True):
         module = module_name(path, root)
         if not _handles_arguments(module):
             continue

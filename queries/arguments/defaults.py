@@ -72,10 +72,12 @@ def walked(context, path: str, module: str, symbol: str, line: int, words: froze
     if key not in context.memo:
         source = ("lines", path)
         if source not in context.memo:
-            context.memo[source] = context.tree.read(path).splitlines()
+            context.memo[source] = context.lines(path)
         walk = None
+        context.looked(path, line)
         found = function_at(context.memo[source], line, symbol.rsplit(".", 1)[-1], names)
         if found is not None:
+            context.looked(path, found.lineno)
             walk = Walk(context, path, module, symbol, tuple(sorted(names)))
             walk.function(found)
         context.memo[key] = walk

@@ -13,7 +13,7 @@ def refine(context, matches: list[Match]) -> list[Match]:
         return matches
     read = re.compile(rf"\b({'|'.join(sorted(map(re.escape, names)))})\.(?:get|is_set)\(")
     readers: dict[str, list[str]] = {}
-    for path, data in context.files_with(*sorted(names)):
+    for path, data in context.files_with(*sorted(names), pieces=True):
         for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), 1):
             for name in dict.fromkeys(read.findall(line)):
                 readers.setdefault(name, []).append(f"{path.rsplit('/', 1)[-1]}:{number}")

@@ -127,13 +127,14 @@ def test_a_damaged_entry_is_a_miss(tmp_path: Path) -> None:
 
 
 TAKEN_OVER: list[dict[str, str | None]] = [
+    {"srt__user": FILES["srt/user.py"] + "\n\nX = 1\n"},
     {"srt__other": "def work(x):\n    return x + 2\n"},
     {"srt__other": None},
     {"srt__brand_new": "class Fresh:\n    pass\n"},
     {"srt__other": "from sglang.srt.cards import nothing_learned\n"},
 ]
 ANEW: list[dict[str, str | None]] = [
-    {"srt__user": FILES["srt/user.py"] + "\n\nX = 1\n"},  # it was read
+    {"srt__user": FILES["srt/user.py"].replace("'a'", "'b'")},  # it was read
     {"srt__other": "import torch\n\nNEW = torch.cuda.get_device_capability()[0] >= 9\n"},  # it asks the GPU
     {"srt__other": "from sglang.srt.cards import is_new\n\nif is_new():\n    X = 1\n"},  # learned name
     {"srt__other": "from sglang.srt import cards\n\n\ndef f():\n    if cards.is_new():\n        return 1\n"},

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
 from auditor.arch import load_targets
 from auditor.gates.audit import AuditOptions, audit, build_program, source_files
-from auditor.gates.cache import Record, same_answer
+from auditor.gates.cache import Record, Sources
+from auditor.gates.takeover import taken
 from auditor.native.model import Cell, Row, Site
 from auditor.native.sites import Derived
 from auditor.native.sites_audit import native_digest
 from auditor.native.sites_findings import findings, merged, settled
 from auditor.native.sites_run import derive, sites, wrappers_of
-from auditor.profile import Native, NativeBuild, Symbol
+from auditor.profile import Native, NativeBuild, Profile, Symbol
 from auditor.program.watch import Watched
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 
@@ -333,6 +336,10 @@ def test_falls_through_is_said_differently() -> None:
     assert "does nothing for sm_120" in finding.message
 
 
+def _taken(packed: dict[str, Any], tree: MemoryTree, profile: Profile) -> Any:
+    return taken(packed, tree, profile, Sources("nothing"))
+
+
 def test_a_kept_report_is_not_taken_over_when_native_source_changed() -> None:
     native = Native(builds=(NativeBuild(folder="kern", python="kern/python", package="kern"),))
     profile = msgspec.structs.replace(PROFILE_, native=native)
@@ -345,7 +352,7 @@ def test_a_kept_report_is_not_taken_over_when_native_source_changed() -> None:
     )
     packed = record.packed()
     assert packed["native"] == native_digest(before, profile) != ""
-    assert same_answer(packed, MemoryTree({**files, "docs/a.md": "b"}), profile) is not None
-    assert same_answer(packed, MemoryTree({**files, "kern/csrc/ops.cu": "// two"}), profile) is None
+    assert _taken(packed, MemoryTree({**files, "docs/a.md": "b"}), profile) is not None
+    assert _taken(packed, MemoryTree({**files, "kern/csrc/ops.cu": "// two"}), profile) is None
     gone = {path: text for path, text in files.items() if path != "kern/csrc/ops.cu"}
-    assert same_answer(packed, MemoryTree(gone), profile) is None
+    assert _taken(packed, MemoryTree(gone), profile) is None
