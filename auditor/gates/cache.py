@@ -250,6 +250,7 @@ class Record:
         return {
             "root": self.root,
             "files": {path: blob for path, blob in blobs.items() if is_source(path, inside)},
+            "left_out": len(self.problems),
             "read": sorted(files.read.union(self.problems)),
             "others": {path: blobs.get(path) for path in sorted(self.tree.paths)},
             "there": dict(sorted(self.tree.there.items())),

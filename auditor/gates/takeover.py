@@ -131,7 +131,8 @@ def taken(
     if not all(_not_asked(path, old, new, record, root) for path in (*changed, *gone)):
         return None
     try:
-        return Taken(len(new), _compare(record, tree, profile, sources, changed, gone), sorted(new))
+        count = len(new) - record["left_out"]
+        return Taken(count, _compare(record, tree, profile, sources, changed, gone), sorted(new))
     except Different:
         return None
 

@@ -8,6 +8,7 @@ code is reached on a target, the backend is there only for those who ask for it.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -39,6 +40,7 @@ class Choices:
         self._memo: dict[Any, Any] = {}
         self._comebacks: dict[Any, Any] = {}
         self.paths = sorted(set(_argument_files(program, profile)))
+        self.inside = _argument_folders(program, profile)
         self.asked = program.full  # targets that anybody asks about
         self._picked: dict[str, int] = {}
         self._known: dict[str, bool] = {}
@@ -78,6 +80,7 @@ class Choices:
         """Whether a text is a value of some setting: whether the code of the arguments has it in quotes."""
         if name not in self._known:
             quoted = tuple(f"{q}{name}{q}" for q in "\"'")
+            self.program.watch.words.update((q, self.inside) for q in quoted)  # files to come included
             ask = self.program.watch.ask
             self._known[name] = any(ask(p, textual.holds, q) for p in self.paths for q in quoted)
         return self._known[name]
@@ -90,6 +93,7 @@ class Choices:
             return not segment.has_text or any(q in segment.peek() for q in quoted)
 
         functions: list[Function] = []
+        program.watch.words.update((q, self.inside) for q in quoted)
         for path in self.paths:
             if any([program.watch.ask(path, textual.holds, q) for q in quoted]):
                 module = program.module(program.paths[path])
@@ -153,6 +157,13 @@ def _flags(program: Program, profile: Profile) -> frozenset[str]:
             if isinstance(node.value, ast.Constant) and node.value.value is False:
                 out.add(name)
     return frozenset(out)
+
+
+def _argument_folders(program: Program, profile: Profile) -> str:
+    """A pattern that is found in the paths of files in the folders of arguments, and in no other."""
+    prefix = f"{program.root}/" if program.root else ""
+    folders = sorted({prefix + folder for symbol in profile.arguments for folder in symbol.folders})
+    return "|".join(f"^{re.escape(folder)}" for folder in folders) or "$^"
 
 
 def _argument_files(program: Program, profile: Profile) -> Iterator[str]:

@@ -244,9 +244,7 @@ class _Modules:
         for at, piece in enumerate(pieces):
             if piece.kind != "other":
                 text = piece.peek()
-                token = put(
-                    (piece.kind, piece.name), piece, None, piece.start, piece.start + text.count("\n"), text
-                )
+                token = put((piece.kind, piece.name), piece, None, piece.start, piece.last, text)
                 if seen is not None:
                     token.seen = _Seen.of(seen[at])
                 continue
@@ -322,7 +320,7 @@ class _Modules:
         if head != later.peek()[: ends[1]]:
             raise Different
         self.used.update(_WORD.findall(head))
-        self.moved.add(piece.start, piece.start + head.count("\n"), later.start)
+        self.moved.add(piece.start, piece.start + head.count("\n") - 1, later.start)
         self.level(*members, seen.members, piece.name)
 
     def mention(self, token: _Token) -> None:

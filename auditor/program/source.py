@@ -152,8 +152,9 @@ class Segment:
 
     @property
     def last(self) -> int:
-        """The last line."""
-        return self.start + self._source.count("\n", self._begin, self._end)
+        """The last line of the text, comments behind the statements included."""
+        lines = self._source.count("\n", self._begin, self._end)
+        return self.start + lines - self._source.endswith("\n", self._begin, self._end)
 
     @property
     def cut_open(self) -> bool:

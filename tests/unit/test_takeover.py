@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -141,7 +142,7 @@ def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> SourceTree:
+def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SourceTree]:
     """The tree whose report is there."""
     folder = tmp_path_factory.mktemp("tree")
     with pytest.MonkeyPatch.context() as patch:
@@ -204,6 +205,9 @@ TAKEN: dict[str, dict[str, str | None]] = {
         )
     ),
     "a name that nobody reads": worker(("TABLE = ", "OTHER = helper(3)\nTABLE = ")),
+    "a line before what others read": {
+        "srt__cards": edited(CARDS, ("def is_old", "def fresh():\n    return 1\n\n\ndef is_old"))
+    },
     "a comment": worker(("# behind the class\n", "# behind the class, and\n# more of it\n")),
     "a docstring": worker(('"""Work."""\n', '"""Work.\n\nMore.\n"""\n')),
     "a file": {"srt__other": "def work(x):\n    return x + 2\n"},
