@@ -31,7 +31,7 @@ from auditor.reporting import markdown
 
 ROOT = Path(__file__).resolve().parent.parent / "reports"
 TARGETS = ("sm_120", "sm_121")
-RELEASES = ("0.5.12", "0.5.13", "0.5.14", "0.5.16", "0.5.18", "0.5.20", "0.5.23")
+RELEASES = tuple(f"0.5.{number}" for number in range(12, 24))
 COMMIT = "735a256"
 #: Pages longer than this are cut; the facts hold everything.
 PAGE = 40_000
@@ -139,6 +139,9 @@ def write(folder: Path, repo: str | None) -> int:
             trips[last[0], release] = (len(diff.changes), len(tripping(diff)))
         last = release, kept
         print(f"{release}: {len(kept.report.gates):,} gates", file=sys.stderr)
+    for old in (ROOT / "diffs").glob("*.md"):
+        if tuple(old.stem.split("-")) not in trips:
+            old.unlink()  # of two that are no neighbours any more
     if repo is not None:
         _, kept = audit(request(commit=COMMIT, path=repo))
         (ROOT / "facts" / f"{COMMIT}.json.gz").write_bytes(packed(kept))

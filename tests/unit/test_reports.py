@@ -34,3 +34,12 @@ def test_the_index_lists_every_file_there_is() -> None:
     }
     assert links == there and len(FILES) >= 8
     assert sum(path.stat().st_size for path in ROOT.rglob("*") if path.is_file()) < 6_000_000
+
+
+def test_what_is_fetched_for_the_reports_is_what_they_are_made_of() -> None:
+    top = ROOT.parent
+    made = re.search(r"^reports: RELEASES = (.+)$", (top / "Makefile").read_text(), re.MULTILINE)
+    assert made is not None
+    text = (top / "scripts" / "reports.py").read_text()
+    first, last = re.search(r'f"0\.5\.\{number\}" for number in range\((\d+), (\d+)\)', text).groups()  # type: ignore[union-attr]
+    assert made[1].split() == [f"0.5.{number}" for number in range(int(first), int(last))]
