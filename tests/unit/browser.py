@@ -71,5 +71,5 @@ def toured(data: bytes, folder: Path, tour: str, width: int = 1200) -> dict[str,
     found = re.search("TOLD(.*)DLOT", done.stdout, re.S)
     assert found is not None, done.stdout[-2000:] + done.stderr[-2000:]
     out: dict[str, Any] = json.loads(html.unescape(found[1]))
-    assert out["failed"] == []
+    assert out["failed"] == [], out["failed"]
     return out

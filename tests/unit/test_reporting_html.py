@@ -165,3 +165,14 @@ def test_a_full_audit_stays_small_and_shows_a_part_at_a_time(tmp_path: Path) -> 
     told = toured(data, tmp_path, tour)
     assert told["all"] == 2500
     assert told["rows"] == 40 and told["more"] >= 80  # not all at once: a filter has to answer in a blink
+
+
+def test_with_many_targets_rows_become_cards_before_words_are_squeezed(tmp_path: Path) -> None:
+    report = sample()
+    many = msgspec.structs.replace(report, targets=tuple(f"sm_{n}" for n in range(80, 89)))
+    tour = """chip("everything");
+    told.cards = document.querySelector("table.gates").classList.contains("cards");
+    told.main = rows()[0].querySelector(".main").getBoundingClientRect().width;"""
+    wide, narrow = (toured(page(many, ()), tmp_path, tour, width) for width in (1300, 900))
+    assert (wide["cards"], narrow["cards"]) == (False, True)
+    assert wide["main"] >= 250 and narrow["main"] >= 700 and narrow["wide"] is True

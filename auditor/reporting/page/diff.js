@@ -45,7 +45,7 @@ function details(row) {
   if (row.u && row.u.length) add("what to do now", steps(row.u));
   if (row.n) add("details", el("ul", {}, row.n.map(n => el("li", {}, T[n]))));
   if (row.e !== undefined) add(row.y === "kernel" ? "name" : "condition", el("dl", { class: "two" }, el("dt", {}, oldName), el("dd", {}, el("code", {}, T[row.e])), el("dt", {}, newName), el("dd", {}, el("code", {}, T[row.b]))));
-  else if (row.b !== undefined && T[row.b] && row.y !== "patch") add(row.g ? "condition" : "what", el("code", {}, row.g ? T[row.g.c] : T[row.b]));
+  else if (row.b !== undefined && T[row.b] && row.y !== "patch") add(row.i ? "condition" : "what", el("code", {}, row.g ? T[row.g.c] : T[row.b]));
   if (row.p !== undefined && T[row.p]) {
     const gone = row.y === "removed" || (row.f.length && row.f.every(([, , after]) => T[after] === "absent"));
     const now = gone ? place(T[row.p], row.l, facts.oldTree) : place(T[row.p], row.l, facts.tree);

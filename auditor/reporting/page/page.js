@@ -15,14 +15,16 @@ const count = words => { const n = {}; for (const w of words) n[w] = (n[w] || 0)
 const counted = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many || one + "s"}`;
 const select = (name, label, options) => el("label", {}, label, el("select", { name },
   options.map(([value, text]) => el("option", { value }, text))));
-/* Text of a report that can be typed, with a button that takes it along. */
+/* Text of a report that can be typed, with a button that takes it along, or selects it where a page may not. */
 function command(text) {
-  const button = el("button", { type: "button", class: "copy", title: "copy" }, "copy");
+  const code = el("code", {}, text), button = el("button", { type: "button", class: "copy" }, "copy");
   button.addEventListener("click", async () => {
-    try { await navigator.clipboard.writeText(text); button.textContent = "copied"; } catch { button.textContent = "no clipboard"; }
+    let said = "copied";
+    try { await navigator.clipboard.writeText(text); } catch { getSelection().selectAllChildren(code); said = "selected"; }
+    button.textContent = said;
     setTimeout(() => { button.textContent = "copy"; }, 1500);
   });
-  return el("div", { class: "command" }, el("code", {}, text), button);
+  return el("div", { class: "command" }, code, button);
 }
 
 /* -- upstream: links only where the project has an address that they can be made of ------------- */
@@ -68,7 +70,11 @@ function listing({ rows, chips, filters, hint, fits, columns, details, sorted, o
   const header = el("tr", {}, columns.map(c => el("th", { scope: "col", class: c.class || null, "data-sort": c.sort },
     el("button", { type: "button", title: c.title || null }, c.head))));
   const body = el("tbody");
-  const table = el("table", { class: "gates" }, el("colgroup", {}, columns.map(c => el("col", { class: c.width || null }))), el("thead", {}, header), body);
+  /* Widths in rem; where the columns need more than there is, each row is laid out as a card. */
+  const WIDTH = { area: 8, place: 17, word: 8.4, ways: 14, made: 9.5, cell: columns.length > 8 ? 2.9 : 3.6 }, MAIN = 17;
+  const cols = columns.map(c => { const col = el("col"); if (c.width) col.style.width = `${WIDTH[c.width]}rem`; return col; });
+  const needed = columns.reduce((sum, c) => sum + (WIDTH[c.width] || MAIN), 0);
+  const table = el("table", { class: "gates" }, el("colgroup", {}, cols), el("thead", {}, header), body);
   const end = el("p", { class: "end" }, el("button", { type: "button" }, "more"));
   const none = el("p", { class: "none", hidden: "" }, "Nothing fits these filters. ", el("button", { type: "button" }, "show everything"));
   rows.forEach((row, number) => { row.number = number; });
@@ -184,7 +190,11 @@ function listing({ rows, chips, filters, hint, fits, columns, details, sorted, o
   });
   document.getElementById("main").append(...[above, bar, form, explained.length ? legend : null, table, none, end].filter(Boolean));
   /* The head of a list that a link leads to stands below the filters, which stay in sight. */
-  const room = () => document.documentElement.style.setProperty("scroll-padding-top", getComputedStyle(form).position === "sticky" ? `${form.offsetHeight + 8}px` : "0");
+  const main = document.getElementById("main"), rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+  const room = () => {
+    table.classList.toggle("cards", main.clientWidth < needed * rem);
+    document.documentElement.style.setProperty("scroll-padding-top", getComputedStyle(form).position === "sticky" ? `${form.offsetHeight + 8}px` : "0");
+  };
   addEventListener("resize", room);
   room();
   restore();
