@@ -24,6 +24,8 @@ _LETTERS = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 #: Words of the source that stand for the roots themselves, and texts where a word alone says too little.
 ROOT_WORDS = frozenset(name.rpartition(".")[2].encode() for name in ARCH_ROOTS if " " not in name) - {b"cuda"}
 ROOT_TEXTS = (b"version.cuda",)
+#: So many words are looked for one by one.
+FEW = 12
 #: Kinds that are gates only where they are worth true or false.
 NEEDS_TRUTH = frozenset({"assign", "return", "argument"})
 #: A function of more lines than this is work, not a predicate.
@@ -66,6 +68,20 @@ def words_of(data: bytes) -> list[bytes]:
     return data.translate(_TABLE).split()
 
 
+def _mentions(data: bytes, word: bytes) -> bool:
+    """Whether a word that is in a piece of source is a word there."""
+    size = len(word)
+    at = data.find(word)
+    while at >= 0:
+        if (
+            _TABLE[data[at - 1] if at else 32] == 32
+            and _TABLE[data[at + size] if at + size < len(data) else 32] == 32
+        ):
+            return True
+        at = data.find(word, at + 1)
+    return False
+
+
 class Words:
     """The names looked for, besides the roots. ``learning`` takes the definitions of all names, not only of
     these.
@@ -93,11 +109,14 @@ class Words:
             return True
         return any(text in data for text in self.texts)
 
-    def present(self, data: bytes) -> frozenset[bytes]:
+    def present(self, data: bytes, among: frozenset[bytes] | None = None) -> frozenset[bytes]:
         """Those that a piece of source mentions, texts as well; and once more those that are a name of the
-        project besides a root.
+        project besides a root. ``among`` is what it may mention, where that is known.
         """
-        found = self.scanned.intersection(data.translate(_TABLE).split())
+        if among is None or len(among) > FEW:
+            found = self.scanned.intersection(data.translate(_TABLE).split())
+        else:
+            found = frozenset(word for word in among if word in data and _mentions(data, word))
         texts = [text for text in self.texts if text in data]
         twice = [b"\0" + word for word in self._twice if word in found]
         return found.union(texts, twice) if texts or twice else found

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from hashlib import blake2b
 from typing import NamedTuple
 
-from auditor.history.sweeping.extract import LONGEST, NONE, Facts, Words, facts_of
+from auditor.history.sweeping.extract import FEW, LONGEST, NONE, Facts, Words, facts_of
 
 #: Where a file is cut: before a statement at column 0 that goes on with none before it.
 CUT = re.compile(rb"\n(?=[A-Za-z_@])(?!(?:else|elif|except|finally)\b)")
@@ -25,8 +25,6 @@ _CLASS = re.compile(rb"(?:@[^\n]*\n)*class\s+(\w+)")
 _CODING = re.compile(rb"^[ \t]*#.*?coding[:=][ \t]*(?!utf-?8\b)", re.MULTILINE | re.IGNORECASE)
 #: A class larger than this many bytes is cut into its members.
 _LARGE = 1500
-#: Words of a file that are looked for one by one in its pieces.
-_FEW = 12
 #: So many pieces are joined before the whole file is read instead.
 _JOINED = 60
 _OTHERS = bytes(c for c in range(256) if c not in b"()[]{}")
@@ -174,11 +172,11 @@ class Reader:
             if found is not None:
                 return found
         key = blake2b(piece, digest_size=12).digest()
-        return self._kept(key, piece) or self._keep(key, piece, self._read)
+        return self._kept(key, piece, among) or self._keep(key, piece, among, self._read)
 
     def _says_nothing(self, piece: bytes, among: frozenset[bytes]) -> bool:
         """Whether a piece can be passed over, judged by the few words that its file mentions."""
-        if len(among) > _FEW:
+        if len(among) > FEW:
             return False
         for word in among:
             if word in piece:
@@ -188,14 +186,14 @@ class Reader:
                 return False
         return _closed(piece)
 
-    def _kept(self, key: bytes, piece: bytes) -> Facts | None:
+    def _kept(self, key: bytes, piece: bytes, among: frozenset[bytes]) -> Facts | None:
         """What is known of a piece, if that is still true."""
         kept = self._known.get(key)
         if kept is None:
             return None
         if kept.age == self._age:
             return kept.facts
-        if self.words.present(piece) != kept.there or (kept.partial and not self.words.learning):
+        if self.words.present(piece, among) != kept.there or (kept.partial and not self.words.learning):
             return None
         facts, learned = kept.facts, kept.learned
         if learned and not self.words.learning:
@@ -205,8 +203,14 @@ class Reader:
         self._known[key] = kept._replace(age=self._age, facts=facts, learned=learned)
         return facts
 
-    def _keep(self, key: bytes, piece: bytes, read: Callable[[bytes, frozenset[bytes]], Facts]) -> Facts:
-        there = self.words.present(piece)
+    def _keep(
+        self,
+        key: bytes,
+        piece: bytes,
+        among: frozenset[bytes],
+        read: Callable[[bytes, frozenset[bytes]], Facts],
+    ) -> Facts:
+        there = self.words.present(piece, among)
         before = self._left_out
         found = read(piece, there)
         partial = self._left_out > before
@@ -256,8 +260,8 @@ class Reader:
             self._left_out += 1
             return NONE
         key = blake2b(b"\n%s\n%s" % (name.encode(), member), digest_size=12).digest()
-        return self._kept(key, member) or self._keep(
-            key, member, lambda m, there: self._inside(m, name, there)
+        return self._kept(key, member, among) or self._keep(
+            key, member, among, lambda m, there: self._inside(m, name, there)
         )
 
     def _inside(self, member: bytes, name: str, there: frozenset[bytes]) -> Facts:
