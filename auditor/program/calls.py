@@ -118,6 +118,8 @@ class Calls(Builtin):
                 scalar = func.one
                 if isinstance(scalar, Method) and isinstance(scalar.this, (Seq, Map)):
                     pass  # the call itself sees to it
+                elif isinstance(scalar, Function) and self.function_kind(scalar) == "staticmethod":
+                    pass  # it is not given the object that it is called through
                 elif receiver != "self" or not isinstance(scalar, Bound):
                     self._havoc(receiver, fr)
                 else:
