@@ -108,7 +108,9 @@ class Summaries(Modules):
                 values.append(value)
         if values and self._subclass_writes(info, name):
             values.append(V(unknown(f"subclass of {info.name}")))
-        if any(v.roots for v in values) and self.written_outside(info, name):
+        # what is only ever None here is there for others to set
+        empty = bool(values) and all(v.one is None and v.each is None for v in values)
+        if (empty or any(v.roots for v in values)) and self.written_outside(info, name):
             values.append(V(unknown(f"value .{name}")))
         if not values:
             self._fields[key] = None

@@ -1,4 +1,4 @@
-"""What is still known of an object's attributes after its methods were called."""
+"""What is known of an object's attributes: after its methods were called, and where others set them."""
 
 from __future__ import annotations
 
@@ -47,3 +47,48 @@ def test_a_static_method_leaves_the_object_alone(call: str, body: str, known: bo
     assert (gate.truth["sm_120"], gate.truth["sm_100"]) == (
         ("true", "false") if known else ("unknown", "unknown")
     )
+
+
+SLOTS = """import torch
+
+
+class Slot:
+    def __init__(self):
+        self.held = None
+
+
+class Context:
+    def __init__(self):
+        self.slot = Slot()
+
+
+HERE = Context()
+
+
+def publish(bag):
+    {write}
+
+
+def configured(name):
+    held = HERE.slot.held
+    if held is None:
+        raise ValueError("not published")
+    return getattr(held, name)
+
+
+def run():
+    if configured("ways") > 1:
+        return 0
+    if torch.cuda.get_device_capability()[0] == 12:
+        return 1
+    return 2
+"""
+
+
+@pytest.mark.parametrize(("write", "reached"), [("HERE.slot.held = bag", "unknown"), ("pass", "false")])
+def test_what_is_only_ever_none_is_open_where_others_set_it(write: str, reached: str) -> None:
+    text = SLOTS.replace("{write}", write)
+    tree = MemoryTree({"example/__init__.py": "", "example/use.py": text})
+    report = audit(tree, AuditOptions(("sm_120",), project="example", profile=PROFILE, queries=()))
+    (gate,) = (gate for gate in report.gates if gate.symbol == "run" and "capability" in gate.predicate)
+    assert gate.reached["sm_120"] == reached
