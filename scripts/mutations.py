@@ -1,0 +1,420 @@
+"""What must not change an audit: other names, other layout, other neighbours. Tried on whole releases.
+
+    python scripts/mutations.py 0.5.14 0.5.20 0.5.23 [--only renamed,unparsed] [--list]
+
+All files that the report is made of (those that name what the audit learned) are mutated at once, the
+result is audited, and both reports are compared as a whole: ids, verdicts, truths, values, arms, findings.
+Only lines may differ. A release is a wheel in ``.cache/wheels`` (``make wheels``). One audit per kind and
+release, 10 to 40 CPU seconds each, and as much for the mutation. Exit code 1 where a report differs.
+
+Where names change, so do the ids of what lies in a renamed function, and a query that was told to look at
+functions by name (``symbol``) finds the renamed ones no more; such findings are counted, not compared.
+
+``renamed``      each name that the audit learned (helpers, aliases, attributes, properties) gets another one
+                 of the same length, in every text of the package: code, strings, comments
+``commented``    a comment and a blank line before each statement, comments of the tree are gone
+``unparsed``     written anew from the syntax tree: no comments, other quotes, line breaks, parentheses
+``reformatted``  ``ruff format`` with other quotes and 60 characters a line
+``bracketed``    each condition in two more pairs of parentheses, over three lines
+``imports``      neighbouring imports in reverse order, one name each
+``neighbours``   an unrelated function and class before each function and class at module level, an unrelated
+                 method before each method of a class
+``all``          bracketed, imports, neighbours and commented, one after the other
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import tokenize
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from auditor.gates.audit import AuditOptions, audit
+from auditor.gates.model import Report
+from auditor.queries.load import load_queries
+from auditor.reporting import jsonout
+from auditor.trees.base import SourceTree
+from auditor.trees.overlay import OverlayTree
+from auditor.trees.wheel import WheelTree
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGETS = ("sm_90", "sm_100", "sm_120", "sm_121")
+WORD = re.compile(r"[A-Za-z_]\w*")
+#: The end of a text that was too long: whose first letter is left depends on what it is called.
+CLIPPED = re.compile(r"\w*…$")
+PLACE = re.compile(r"(?<=\.py):\d+")
+
+
+def wheel(release: str) -> WheelTree:
+    """The tree of a release."""
+    folder = Path(os.environ.get("SGLANG_AUDITOR_WHEELS") or ROOT / ".cache" / "wheels")
+    found = sorted(folder.glob(f"sglang-{release}-*.whl"))
+    if not found:
+        raise FileNotFoundError(f"no wheel of {release} in {folder}: make wheels")
+    return WheelTree(found[0])
+
+
+def report_of(tree: SourceTree, targets: tuple[str, ...] = TARGETS) -> Report:
+    """The audit of a tree, nothing taken from a cache."""
+    return audit(tree, AuditOptions(targets=targets, use_cache=False))
+
+
+def sources(tree: SourceTree) -> dict[str, str]:
+    """path -> text of the Python files."""
+    found = {}
+    for path, data in tree.read_many([path for path in tree.blobs() if path.endswith(".py")]):
+        try:
+            found[path] = data.decode("utf-8-sig").replace("\r\n", "\n")
+        except ValueError:
+            continue
+    return found
+
+
+def concerned(texts: Mapping[str, str], report: Report) -> dict[str, str]:
+    """The files that name something which the audit learned, or of which the report speaks."""
+    names = {p.name.rpartition(".")[2] for p in report.predicates}
+    told = {item.path for item in (*report.predicates, *report.gates, *report.findings)}
+    left = {problem.path for problem in report.problems}
+    return {
+        path: text
+        for path, text in texts.items()
+        if path not in left and (path in told or not names.isdisjoint(WORD.findall(text)))
+    }
+
+
+# -- renaming ----------------------------------------------------------------------------------------------
+
+
+def outside(texts: Mapping[str, str], package: str) -> set[str]:
+    """Names that belong to somebody else, as far as the syntax tells: what is imported from other packages,
+    and what is read from such a module."""
+    names: set[str] = set()
+    for text in texts.values():
+        modules: set[str] = set()
+        tree = ast.parse(text)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    if alias.name.partition(".")[0] != package:
+                        names.update(alias.name.split("."))
+                        modules.add((alias.asname or alias.name).partition(".")[0])
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                if (node.module or "").partition(".")[0] != package:
+                    names.update(alias.name for alias in node.names)
+                    modules.update(alias.asname or alias.name for alias in node.names)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Attribute):
+                base = node.value
+                while isinstance(base, (ast.Attribute, ast.Call)):
+                    base = base.value if isinstance(base, ast.Attribute) else base.func
+                if isinstance(base, ast.Name) and base.id in modules:
+                    names.add(node.attr)
+    return names
+
+
+def new_names(report: Report, texts: Mapping[str, str]) -> dict[str, str]:
+    """A name that says nothing, of the same length, for each learned name that is the tree's own.
+
+    Names of one short word are left alone: they are methods of frameworks (``forward``) and fields of all
+    kinds of records (``mode``), which no renaming would take for the same thing either.
+    """
+    taken = outside(concerned(texts, report), report.project)
+    taken.update(part for path in texts for part in re.split(r"[/.]", path))
+    used = {word for text in texts.values() for word in WORD.findall(text)}
+    found: dict[str, str] = {}
+    for name in sorted({p.name.rpartition(".")[2] for p in report.predicates}):
+        bare = name.strip("_")
+        if name in taken or name.startswith("__") or ("_" not in bare and len(bare) < 9):
+            continue
+        lead = name[: len(name) - len(name.lstrip("_"))]
+        number, fresh = len(found), ""
+        while not fresh or fresh in used:
+            fresh = f"{lead}w{number:0{len(name) - len(lead) - 1}d}"
+            number += 1000
+        found[name] = fresh
+        used.add(fresh)
+    return found
+
+
+def renamed(text: str, names: Mapping[str, str]) -> str:
+    """The text with other names, wherever they stand."""
+    return WORD.sub(lambda m: names.get(m[0], m[0]), text)
+
+
+# -- layout ------------------------------------------------------------------------------------------------
+
+
+def starts(text: str) -> Iterator[int]:
+    """The lines, from 0, on which a statement begins and nothing else goes on."""
+    fresh = True
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type in (tokenize.NEWLINE,):
+            fresh = True
+        elif fresh and token.type not in (
+            tokenize.NL,
+            tokenize.COMMENT,
+            tokenize.INDENT,
+            tokenize.DEDENT,
+            tokenize.ENDMARKER,
+        ):
+            fresh = False
+            yield token.start[0] - 1
+
+
+def commented(text: str) -> str:
+    """Comments taken away, one of ours and a blank line before each statement."""
+    lines = text.split("\n")
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip()
+    for row in sorted(set(starts(text)), reverse=True):
+        indent = lines[row][: len(lines[row]) - len(lines[row].lstrip())]
+        lines[row:row] = [f"{indent}# if is_sm120: torch.cuda.get_device_capability()", ""]
+    return "\n".join(lines)
+
+
+def unparsed(text: str) -> str:
+    """Written anew from the syntax tree."""
+    return ast.unparse(ast.parse(text)) + "\n"
+
+
+def bracketed(text: str) -> str:
+    """Each condition in more parentheses."""
+    lines = [line.encode() for line in text.split("\n")]
+    places: list[tuple[int, int, bytes]] = []
+    tree = ast.parse(text)
+    within = {id(n) for f in ast.walk(tree) if isinstance(f, ast.JoinedStr) for n in ast.walk(f)}
+    for node in ast.walk(tree):
+        if id(node) not in within and isinstance(node, (ast.If, ast.While, ast.Assert, ast.IfExp)):
+            test = node.test
+            if isinstance(test, ast.NamedExpr):
+                continue
+            places.append((test.lineno - 1, test.col_offset, b"((\n"))
+            places.append((test.end_lineno - 1, test.end_col_offset, b"\n))"))  # type: ignore[operator,arg-type]
+    for row, column, what in sorted(places, reverse=True):
+        lines[row] = lines[row][:column] + what + lines[row][column:]
+    return b"\n".join(lines).decode()
+
+
+def reordered(text: str) -> str:
+    """Neighbouring imports at module level in reverse order, each name in a statement of its own."""
+    body = ast.parse(text).body
+    lines = text.split("\n")
+    runs = []
+    for plain, group in groupby(body, key=_movable):
+        run = list(group)
+        bound = [(a.asname or a.name).partition(".")[0] for node in run if plain for a in node.names]  # type: ignore[attr-defined]
+        if plain and len(bound) == len(set(bound)):
+            runs.append(run)
+    for run in reversed(runs):
+        first, last = run[0].lineno - 1, run[-1].end_lineno or 0
+        covered = {row for node in run for row in range(node.lineno - 1, node.end_lineno or 0)}
+        between = [lines[row] for row in range(first, last) if row not in covered]
+        if (
+            any(line.strip() and not line.lstrip().startswith("#") for line in between)
+            or ";" in lines[last - 1]
+        ):
+            continue
+        single = [_one(node, alias) for node in run for alias in node.names]  # type: ignore[attr-defined]
+        lines[first:last] = reversed(single)
+    return "\n".join(lines)
+
+
+def _movable(node: ast.stmt) -> bool:
+    if isinstance(node, ast.ImportFrom):
+        return node.module != "__future__" and node.names[0].name != "*"
+    return isinstance(node, ast.Import)
+
+
+def _one(node: Any, alias: ast.alias) -> str:
+    if isinstance(node, ast.Import):
+        return ast.unparse(ast.Import([alias]))
+    return ast.unparse(ast.ImportFrom(node.module, [alias], node.level))
+
+
+def neighbours(text: str) -> str:
+    """Unrelated functions, classes and methods before those of the file."""
+    lines = text.split("\n")
+    places: list[tuple[int, str]] = []
+    for node in ast.parse(text).body:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            places.append((_first(node), "module"))
+        if isinstance(node, ast.ClassDef):
+            enum = any("Enum" in ast.unparse(base) for base in node.bases)
+            places += [
+                (_first(item), "method")
+                for item in node.body
+                if isinstance(item, ast.FunctionDef) and not enum
+            ]
+    for count, (row, where) in enumerate(sorted(places, reverse=True)):
+        pad = lines[row][: len(lines[row]) - len(lines[row].lstrip())]
+        body = [
+            f"def unrelated_{count}(width=1):",
+            "    if width > 1:",
+            "        return 2",
+            "    return width",
+        ]
+        if where == "module":
+            body += [f"class Unrelated{count}:", "    size = 3"]
+        else:
+            body.insert(0, "@staticmethod")
+        lines[row:row] = [pad + line for line in body]
+    return "\n".join(lines)
+
+
+def _first(node: Any) -> int:
+    return min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+
+
+def everything(text: str) -> str:
+    """One after the other."""
+    for step in (bracketed, reordered, neighbours, commented):
+        text = step(text)
+    return text
+
+
+LAYOUT: dict[str, Callable[[str], str]] = {
+    "commented": commented,
+    "unparsed": unparsed,
+    "bracketed": bracketed,
+    "imports": reordered,
+    "neighbours": neighbours,
+    "all": everything,
+}
+
+
+def reformatted(texts: Mapping[str, str]) -> dict[str, str]:
+    """All files through ``ruff format``, with other quotes and short lines."""
+    with tempfile.TemporaryDirectory() as folder:
+        for path, text in texts.items():
+            place = Path(folder, path)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(text, encoding="utf-8", newline="")
+        settings = "line-length = 60\n[format]\nquote-style = 'single'\nskip-magic-trailing-comma = true\n"
+        Path(folder, "ruff.toml").write_text(settings)
+        command = [sys.executable, "-m", "ruff", "format", "--quiet", "--no-cache", "--isolated"]
+        command[command.index("--isolated") :] = ["--config", "ruff.toml", "."]
+        subprocess.run(command, cwd=folder, check=False)
+        return {path: Path(folder, path).read_bytes().decode() for path in texts}
+
+
+def rewritten(texts: Mapping[str, str], kind: str) -> dict[str, str]:
+    """The files after a mutation of layout. What comes out must mean the same to Python's parser."""
+    if kind == "reformatted":
+        return reformatted(texts)
+    out = {}
+    for path, text in texts.items():
+        out[path] = LAYOUT[kind](text)
+        ast.parse(out[path])
+    return out
+
+
+# -- comparing ---------------------------------------------------------------------------------------------
+
+
+def comparable(report: Report, names: Mapping[str, str] | None = None, ids: bool = True) -> list[str]:
+    """A report as sorted lines of JSON without line numbers, with other names where they are given.
+
+    ``ids`` False puts a gate's place in the report instead of its id: a renamed function has another id.
+    """
+    data = json.loads(jsonout.dumps(report))
+    order = {gate["id"]: f"gate {number}" for number, gate in enumerate(data["gates"])}
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {text(key): plain(item) for key, item in value.items() if key not in ("line", "end_line")}
+        if isinstance(value, list):
+            items = [plain(item) for item in value]
+            return sorted(items, key=json.dumps)
+        return text(value) if isinstance(value, str) else value
+
+    def text(value: str) -> str:
+        if not ids:
+            value = order.get(value, value)
+        value = CLIPPED.sub("…", PLACE.sub("", value))
+        return renamed(value, names) if names else value
+
+    lines = []
+    ours = by_name(report, names) if names else set()
+    for part in ("predicates", "gates", "findings", "problems", "stats"):
+        items = data[part] if isinstance(data[part], list) else [data[part]]
+        if part == "findings":
+            items = [item for number, item in enumerate(items) if number not in ours]
+        lines += [f"{part} {json.dumps(plain(item), sort_keys=True)}" for item in items]
+    return sorted(lines)
+
+
+def by_name(report: Report, names: Mapping[str, str]) -> set[int]:
+    """The findings, by number, of queries that were told to look at functions with such a name."""
+    named = {
+        query.id for query in load_queries() if query.match and query.match.gate and query.match.gate.symbol
+    }
+    return {
+        number
+        for number, finding in enumerate(report.findings)
+        if finding.query in named and renamed(finding.symbol, names) != finding.symbol
+    }
+
+
+def difference(before: list[str], after: list[str]) -> list[str]:
+    """The lines that only one of two reports has."""
+    gone, new = set(before) - set(after), set(after) - set(before)
+    if not gone and not new and before != after:
+        return ["the same lines in other numbers"]
+    return sorted([f"- {line}" for line in gone] + [f"+ {line}" for line in new], key=lambda d: d[2:])
+
+
+def with_files(tree: SourceTree, texts: Mapping[str, str], new: Mapping[str, str]) -> OverlayTree:
+    """The tree with those of the files that changed."""
+    return OverlayTree(tree, {p: t.encode() for p, t in new.items() if t != texts[p]})
+
+
+def tried(tree: SourceTree, texts: Mapping[str, str], report: Report, kind: str) -> tuple[str, list[str]]:
+    """What was mutated, in words, and what the audit of that says differently."""
+    if kind == "renamed":
+        names = new_names(report, texts)
+        mutant = with_files(tree, texts, {path: renamed(text, names) for path, text in texts.items()})
+        other = report_of(mutant, report.targets)
+        told = f"{len(names)} names, {len(by_name(report, names))} findings by name"
+        return told, difference(comparable(report, names, ids=False), comparable(other, ids=False))
+    new = rewritten(concerned(texts, report), kind)
+    other = report_of(with_files(tree, texts, new), report.targets)
+    return f"{sum(new[p] != texts[p] for p in new)} files", difference(comparable(report), comparable(other))
+
+
+def main() -> int:
+    """Entry point."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("releases", nargs="+")
+    kinds = ["renamed", *LAYOUT, "reformatted"]
+    parser.add_argument("--only", default=",".join(kinds), help="kinds, comma between (default: all)")
+    parser.add_argument("--list", action="store_true", help="print what differs")
+    args = parser.parse_args()
+    bad = 0
+    for release in args.releases:
+        tree = wheel(release)
+        texts = sources(tree)
+        report = report_of(tree)
+        for kind in args.only.split(","):
+            what, differs = tried(tree, texts, report, kind)
+            size = f"{len(report.gates):,} gates and {len(report.findings)} findings"
+            print(f"{release} {kind}: {what}; {size}, {len(differs)} lines differ", flush=True)
+            if args.list:
+                print("\n".join(differs))
+            bad += bool(differs)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
