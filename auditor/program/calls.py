@@ -34,8 +34,8 @@ from auditor.program.values import (
 #: Reasons that name something a person can assume; they outlive calls on the unknown value.
 _GIVEN = ("env.", "arg.", "dep.", "model", "machine", "device name")
 MAX_DEPTH = 14
-#: Functions longer than this (bytes of source) are not evaluated at a call.
-BIG_FUNCTION = 6000
+#: Functions longer than this (in words) are not evaluated at a call.
+BIG_FUNCTION = 500
 
 
 class Calls(Builtin):

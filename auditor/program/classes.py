@@ -22,7 +22,7 @@ class Module:
         self.name = name
         self.path = path
         self.is_package = path.endswith("__init__.py")
-        self._text = source.decode(data)
+        self._text = source.bare(source.decode(data))
         self.segments = source.segments(self._text)
         for segment in self.segments:
             segment.looked = 0  # by nobody yet
@@ -112,26 +112,22 @@ class Module:
 _WRITE = re.compile(
     r"self\.(\w+)[ \t]*(?:(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)|:[^=\n]+=(?!=)|(?P<more>,[^=\n()]*=(?!=)))"
 )
-_SPLIT_TARGET = re.compile(r"\n[ \t]*\)[ \t]*=(?!=)")
+#: Targets that take a parser: in brackets, of a loop or of ``with``.
+_SPLIT_TARGET = re.compile(
+    r"\)[ \t]*=(?!=)|^[ \t]*\[[^\n]*self\.[^\n]*\][ \t]*=(?!=)|\b(?:as|for)[ \t(\[]+self\.", re.M
+)
 _SETATTR = re.compile(r"__setattr__\(\s*self\s*,\s*[\"'](\w+)[\"']")
 
 
 def written_names(segment: Any) -> set[str]:
-    """Attributes of ``self`` that a method assigns, by its text; statements that spread their targets over
-    lines are parsed."""
+    """Attributes of ``self`` that a method assigns, by its text where that is plain; statements whose targets
+    stand in brackets or may be arguments of a call that began on another line are parsed."""
     segment.note("written")
     text = segment.peek()
-    if text and not _SPLIT_TARGET.search(text):
-        out = set(_SETATTR.findall(text)) if "__setattr__" in text else set()
-        for match in _WRITE.finditer(text):
-            if match.group("more") is not None:
-                line = text.rfind("\n", 0, match.start()) + 1
-                if "(" in text[line : match.start()]:
-                    continue  # a keyword argument, not a target
-                out.update(re.findall(r"self\.(\w+)", match.group(0)))
-            out.add(match.group(1))
-        return out
-    out = set()
+    found = _written_by_text(text) if text and not _SPLIT_TARGET.search(text) else None
+    if found is not None:
+        return found
+    out: set[str] = set()
     try:
         node = segment.node()
     except source.Irregular:
@@ -145,6 +141,18 @@ def written_names(segment: Any) -> set[str]:
         ):
             out.add(child.attr)
     return out | set(_SETATTR.findall(text))
+
+
+def _written_by_text(text: str) -> set[str] | None:
+    out: set[str] = set(_SETATTR.findall(text)) if "__setattr__" in text else set()
+    for match in _WRITE.finditer(text):
+        if match.group("more") is not None:
+            line = text.rfind("\n", 0, match.start()) + 1
+            if "(" in text[line : match.start()]:
+                continue  # a keyword argument, not a target
+            return None
+        out.add(match.group(1))
+    return out
 
 
 def attribute_values(segment: source.Segment) -> dict[str, list[ast.Constant | None]]:

@@ -235,7 +235,7 @@ class Program(Visiting):
 
     def _visit_in_turn(self, function: Function, key: tuple[str, Any]) -> None:
         """Short functions are visited at once, long ones when no more names are learned from short ones."""
-        if not function.segment.has_text or function.segment.longer(SHORT):
+        if function.segment.longer(SHORT):
             self._later[key] = function
         else:
             self.visit(function, key)

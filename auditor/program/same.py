@@ -25,6 +25,7 @@ from auditor.program.source import (
     Irregular,
     Segment,
     Unparsable,
+    bare,
     decode,
     header_end,
     segments,
@@ -169,7 +170,7 @@ def same_module(
     ``scanned``: code patterns were looked for in it, so that its imports count.
     """
     try:
-        before, after = decode(old), decode(new)
+        before, after = bare(decode(old)), bare(decode(new))
         return _Modules(seen, name, asked, before, after).compare(scanned)
     except (Unparsable, Irregular, KeyError, RecursionError):
         raise Different from None

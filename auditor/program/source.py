@@ -17,6 +17,13 @@ import textwrap
 import tokenize
 
 _SERIAL = itertools.count()
+_WORD = re.compile(r"\w+")
+#: A string, or a comment (the only group).
+_COMMENT = re.compile(
+    r"\"\"\"(?:[^\"\\]+|\\.|\"(?!\"\"))*\"\"\"|'''(?:[^'\\]+|\\.|'(?!''))*'''"
+    r"|\"(?:[^\"\\\n]+|\\.)*\"|'(?:[^'\\\n]+|\\.)*'|(#[^\n]*)",
+    re.S,
+)
 _START = re.compile(r"\n(?=[^\s#)\]}])")
 _HEAD = re.compile(
     r"(?P<deco>@)|(?P<def>(?:async[ \t]+)?def[ \t]+(?P<fn>\w+))|class[ \t]+(?P<cls>\w+)"
@@ -60,6 +67,9 @@ class Segment:
         "_nodes",
         "_members",
         "_header",
+        "_kept",
+        "_size",
+        "_code",
         "looked",
         "noted",
     )
@@ -74,6 +84,9 @@ class Segment:
         self._nodes: list[ast.stmt] | None = None
         self._members: list[Segment] | None = None
         self._header: ast.ClassDef | None = None
+        self._kept = False  # its text does not parse alone
+        self._size = -1
+        self._code: str | None = None
         self.looked = 0
         self.noted: set[tuple[object, ...]] | None = None
 
@@ -89,23 +102,29 @@ class Segment:
         self.looked |= TEXT
         return self._source[self._begin : self._end]
 
-    @text.setter
-    def text(self, text: str) -> None:
-        self._source, self._begin, self._end = text, 0, len(text)
-
     def peek(self) -> str:
         """The text, for somebody who notes what is asked of it."""
         return self._source[self._begin : self._end]
 
     @property
     def has_text(self) -> bool:
-        """Whether there is a text: not for pieces that were parsed with what is around them."""
+        """Whether there is a text: not for functions and classes within functions."""
         return self._end > self._begin
 
+    def code(self) -> str:
+        """As :meth:`peek`; where there is no text, one made of the tree."""
+        if self.has_text or not self._nodes:
+            return self.peek()
+        if self._code is None:
+            self._code = ast.unparse(self._nodes[0])
+        return self._code
+
     def longer(self, limit: int) -> bool:
-        """Whether the text has more characters than that."""
+        """Whether it has more words than that: layout does not make a function a long one."""
         self.note("longer", limit)
-        return self._end - self._begin > limit
+        if self._size < 0:
+            self._size = len(_WORD.findall(self.code()))
+        return self._size > limit
 
     def note(self, *question: object) -> None:
         """Note a question of :mod:`auditor.program.same` that is answered from :meth:`peek`."""
@@ -168,7 +187,8 @@ class Segment:
 
     def forget(self) -> None:
         """Drop the parsed nodes; they are parsed again on the next use."""
-        self._nodes = None
+        if not self._kept:
+            self._nodes = None
 
     def _parse(self, text: str, start: int) -> list[ast.stmt]:
         if self.indent == 0:
@@ -206,7 +226,7 @@ class Segment:
         if not isinstance(node, ast.ClassDef):
             raise _Irregular
         self._header = node
-        self._members = from_nodes(node.body)
+        self._members = from_nodes(node.body, self.peek(), self.start)
         return self._members
 
     def _cut_members(self) -> tuple[ast.ClassDef, list[Segment]] | None:
@@ -260,17 +280,34 @@ def header_end(text: str) -> int | None:
     return None
 
 
-def from_nodes(body: list[ast.stmt]) -> list[Segment]:
-    """Segments around statements that are parsed already."""
+def from_nodes(body: list[ast.stmt], text: str, first: int) -> list[Segment]:
+    """Segments around statements that are parsed already. ``text`` holds them, from line ``first`` on; where
+    it is empty (a class within a function), so are theirs."""
     out: list[Segment] = []
+    lines = text.split("\n")
+    starts = [0, *itertools.accumulate(len(line) + 1 for line in lines)]
+    behind = first - 1  # the last line of the statement before
     for node in body:
+        begin, end = node.lineno, node.end_lineno or node.lineno
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            segment = Segment("def", node.name, node.lineno, "")
+            kind, name = "def", node.name
         elif isinstance(node, ast.ClassDef):
-            segment = Segment("class", node.name, node.lineno, "")
+            kind, name = "class", node.name
         else:
-            segment = Segment("other", "", node.lineno, "")
+            kind, name = "other", ""
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            begin = min([begin, *(d.lineno for d in node.decorator_list)])
+        if text:
+            place = starts[begin - first], starts[end - first + 1]
+            segment = Segment.of(kind, name, begin, text, *place, node.col_offset)
+            segment._kept = begin <= behind or bool(lines[begin - first][: node.col_offset].strip())
+        else:
+            segment = Segment(kind, name, node.lineno, "")
+            segment._kept = True
         segment._nodes = [node]
+        if begin <= behind and out:
+            out[-1]._kept = True
+        behind = end
         out.append(segment)
     return out
 
@@ -355,6 +392,20 @@ def decode(data: bytes) -> str:
     return text
 
 
+def bare(text: str) -> str:
+    """The text without its comments, line for line: what is found by looking at text must not depend on what
+    somebody wrote beside it."""
+    if "#" not in text:
+        return text
+    out, at = [], 0
+    for match in _COMMENT.finditer(text):
+        if match.lastindex:
+            out.append(text[at : match.start()])
+            at = match.end()
+    out.append(text[at:])
+    return "".join(out)
+
+
 def segments(text: str) -> list[Segment]:
     """Cut a module. Raises :class:`Unparsable` where Python itself would refuse the file."""
     try:
@@ -370,7 +421,7 @@ def segments(text: str) -> list[Segment]:
 def whole(text: str) -> list[Segment]:
     """Parse the whole file at once: slower, and the reference for :func:`segments`."""
     try:
-        return from_nodes(ast.parse(text).body)
+        return from_nodes(ast.parse(text).body, text, 1)
     except SyntaxError as error:
         raise Unparsable(error.msg or "does not parse", error.lineno or 1) from None
     except (RecursionError, MemoryError):  # what the parser says when its own stack is full

@@ -14,7 +14,7 @@ from auditor.program.frames import Frame
 from auditor.program.modules import STEPS
 from auditor.program.recording import Recording, decides
 from auditor.program.records import Learned
-from auditor.program.source import HOT, Irregular, Segment
+from auditor.program.source import HOT, Irregular
 from auditor.program.syntax import stores
 from auditor.program.values import (
     EMPTY,
@@ -29,7 +29,7 @@ from auditor.program.values import (
 )
 from auditor.program.words import Words
 
-SHORT = 1200  # bytes of source of a function that is likely a predicate rather than work
+SHORT = 120  # words of source of a function that is likely a predicate rather than work
 
 
 class Visiting(Recording):
@@ -39,11 +39,11 @@ class Visiting(Recording):
 
     def worth_calling(self, function: Function, args: list[V], kwargs: dict[str, V]) -> bool:
         """Whether a call is evaluated: cheap when nothing is passed, else only where the GPU is asked."""
-        if _longer(function.segment, BIG_FUNCTION * 3):
+        if function.segment.longer(BIG_FUNCTION * 3):
             return False
         known = all(not any(isinstance(s, Unknown) for s in a.scalars()) for a in (*args, *kwargs.values()))
         if known or any(a.roots & externals.ARCH_ROOTS for a in (*args, *kwargs.values())):
-            if not _longer(function.segment, BIG_FUNCTION):
+            if not function.segment.longer(BIG_FUNCTION):
                 return True
         return self.is_hot(function)
 
@@ -55,11 +55,7 @@ class Visiting(Recording):
         if hit is not None and (hit[0] == version or hit[1]):
             return hit[1]
         function.segment.looked |= HOT
-        text = function.segment.peek()
-        if not text:
-            text = ast.unparse(function.segment.node())
-            function.segment.text = text
-        hot = self.hot_pattern().search(text)
+        hot = self.hot_pattern().search(function.segment.code())
         self._hot_flags[key] = (version, hot)
         return hot
 
@@ -281,16 +277,3 @@ class Visiting(Recording):
                     self._fields.pop((function.owner.segment.serial, name), None)
                     self._summaries.pop(function.segment.serial, None)
                     self.stored_attribute(function.owner, name, fr)
-
-
-def _longer(segment: Segment, limit: int) -> bool:
-    """Whether a function has more characters than that, about."""
-    return segment.longer(limit) if segment.has_text else 4 * _lines(segment) > limit
-
-
-def _lines(segment: Segment) -> int:
-    try:
-        node = segment.node()
-    except Irregular:
-        return 10_000
-    return 10 * ((node.end_lineno or node.lineno) - node.lineno + 1)
