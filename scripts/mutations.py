@@ -185,8 +185,14 @@ def commented(text: str) -> str:
 
 
 def unparsed(text: str) -> str:
-    """Written anew from the syntax tree."""
-    return ast.unparse(ast.parse(text)) + "\n"
+    """Written anew from the syntax tree. ``else: if`` stays what it is: it would come out as ``elif``."""
+    tree, lines = ast.parse(text), text.split("\n")
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
+            inner = node.orelse[0]
+            if not lines[inner.lineno - 1][inner.col_offset :].startswith("elif"):
+                node.orelse.append(ast.Pass())
+    return ast.unparse(tree) + "\n"
 
 
 def bracketed(text: str) -> str:
@@ -323,11 +329,15 @@ def rewritten(texts: Mapping[str, str], kind: str) -> dict[str, str]:
 # -- comparing ---------------------------------------------------------------------------------------------
 
 
-def comparable(report: Report, names: Mapping[str, str] | None = None, ids: bool = True) -> list[str]:
-    """A report as sorted lines of JSON without line numbers, with other names where they are given.
+def comparable(
+    report: Report, names: Mapping[str, str] | None = None, back: Mapping[str, str] | None = None
+) -> list[str]:
+    """A report as sorted lines of JSON without line numbers.
 
-    ``ids`` False puts a gate's place in the report instead of its id: a renamed function has another id.
+    With ``names``, under those names; ``back`` is the way back, for a report that has them already. Then a
+    gate's place in the report stands for its id: a renamed function has another id.
     """
+    ids = not (names or back)
     data = json.loads(jsonout.dumps(report))
     order = {gate["id"]: f"gate {number}" for number, gate in enumerate(data["gates"])}
 
@@ -346,7 +356,7 @@ def comparable(report: Report, names: Mapping[str, str] | None = None, ids: bool
         return renamed(value, names) if names else value
 
     lines = []
-    ours = by_name(report, names) if names else set()
+    ours = by_name(report, named) if (named := names or back) else set()
     for part in ("predicates", "gates", "findings", "problems", "stats"):
         items = data[part] if isinstance(data[part], list) else [data[part]]
         if part == "findings":
@@ -387,7 +397,9 @@ def tried(tree: SourceTree, texts: Mapping[str, str], report: Report, kind: str)
         mutant = with_files(tree, texts, {path: renamed(text, names) for path, text in texts.items()})
         other = report_of(mutant, report.targets)
         told = f"{len(names)} names, {len(by_name(report, names))} findings by name"
-        return told, difference(comparable(report, names, ids=False), comparable(other, ids=False))
+        return told, difference(
+            comparable(report, names), comparable(other, back={new: old for old, new in names.items()})
+        )
     new = rewritten(concerned(texts, report), kind)
     other = report_of(with_files(tree, texts, new), report.targets)
     return f"{sum(new[p] != texts[p] for p in new)} files", difference(comparable(report), comparable(other))
