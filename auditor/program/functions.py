@@ -164,7 +164,8 @@ class Functions(Calls):
             pass
         if value.roots:
             if function.name != "__getattr__":
-                if not args or (function.owner is not None and len(args) == 1 and not kwargs):
+                this = function.owner is not None and function.kind != "staticmethod"
+                if len(args) <= this and not kwargs:  # what it means, not what it answers to somebody
                     self.learn(
                         full_name,
                         function.module,

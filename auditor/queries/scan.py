@@ -118,6 +118,14 @@ def _allowed(hit: CodeHit, regions: Regions) -> bool:
     return regions is None or any(a <= hit.line <= b for a, b in regions)
 
 
+def _plain(text: str) -> str:
+    """An expression as a message shows it: the same whatever quotes and brackets its author likes."""
+    try:
+        return ast.unparse(ast.parse(text, mode="eval"))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return text
+
+
 def _lines_with(text: str, words: Iterable[str]) -> list[int]:
     """The lines, from 1, on which one of the words begins, ascending."""
     found: set[int] = set()
@@ -237,7 +245,8 @@ class _File:
             return None
         if any(self._enclosed(text, above, found) for text in listed(code.not_inside)):
             return None
-        return CodeHit(wanted.query, node.lineno, node.end_lineno or node.lineno, scope, captures)
+        told = {name: _plain(text) for name, text in captures.items()}
+        return CodeHit(wanted.query, node.lineno, node.end_lineno or node.lineno, scope, told)
 
     def _match(self, text: str, form: Shape, node: Any, bindings: dict[str, Any]) -> dict[str, Any] | None:
         segment = self.segment(node)
