@@ -34,7 +34,7 @@ import subprocess
 import sys
 import tempfile
 import tokenize
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -83,7 +83,9 @@ def sources(tree: SourceTree) -> dict[str, str]:
 def concerned(texts: Mapping[str, str], report: Report) -> dict[str, str]:
     """The files that name something which the audit learned, or of which the report speaks."""
     names = {p.name.rpartition(".")[2] for p in report.predicates}
-    told = {item.path for item in (*report.predicates, *report.gates, *report.findings)}
+    told = {p.path for p in report.predicates}.union(
+        (g.path for g in report.gates), (f.path for f in report.findings)
+    )
     left = {problem.path for problem in report.problems}
     return {
         path: text
@@ -390,8 +392,10 @@ def with_files(tree: SourceTree, texts: Mapping[str, str], new: Mapping[str, str
     return OverlayTree(tree, {p: t.encode() for p, t in new.items() if t != texts[p]})
 
 
-def tried(tree: SourceTree, texts: Mapping[str, str], report: Report, kind: str) -> tuple[str, list[str]]:
-    """What was mutated, in words, and what the audit of that says differently."""
+def tried(
+    tree: SourceTree, texts: Mapping[str, str], report: Report, kind: str, only: Collection[str] | None = None
+) -> tuple[str, list[str]]:
+    """What was mutated, in words, and what the audit of that says differently. ``only``: these files."""
     if kind == "renamed":
         names = new_names(report, texts)
         mutant = with_files(tree, texts, {path: renamed(text, names) for path, text in texts.items()})
@@ -400,7 +404,8 @@ def tried(tree: SourceTree, texts: Mapping[str, str], report: Report, kind: str)
         return told, difference(
             comparable(report, names), comparable(other, back={new: old for old, new in names.items()})
         )
-    new = rewritten(concerned(texts, report), kind)
+    wanted = concerned(texts, report)
+    new = rewritten({p: t for p, t in wanted.items() if only is None or p in only}, kind)
     other = report_of(with_files(tree, texts, new), report.targets)
     return f"{sum(new[p] != texts[p] for p in new)} files", difference(comparable(report), comparable(other))
 

@@ -137,7 +137,7 @@ def disaggregation(tree: str, found: dict[str, list[Finding]]) -> None:
     facts = FACTS["disaggregation"]
     (transfer,) = found["disaggregation/transfer-default"]
     assert place(transfer) == facts["transfer_backend_default"][tree][0]
-    assert f'"{facts["transfer_backend_default"][tree][1]}"' in transfer.message
+    assert repr(facts["transfer_backend_default"][tree][1]) in transfer.message
     assert "NIXL is in no dependency list" in transfer.message
     (nixl,) = found["disaggregation/nixl-backend"]
     assert place(nixl) == facts["nixl_backend_default"][tree][0]
