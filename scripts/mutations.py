@@ -132,7 +132,7 @@ def new_names(report: Report, texts: Mapping[str, str]) -> dict[str, str]:
     """
     taken = outside(concerned(texts, report), report.project)
     taken.update(part for path in texts for part in re.split(r"[/.]", path))
-    used = {word for text in texts.values() for word in WORD.findall(text)}
+    used = set().union(*map(WORD.findall, concerned(texts, report).values()))
     found: dict[str, str] = {}
     for name in sorted({p.name.rpartition(".")[2] for p in report.predicates}):
         bare = name.strip("_")
@@ -336,12 +336,12 @@ def comparable(
 ) -> list[str]:
     """A report as sorted lines of JSON without line numbers.
 
-    With ``names``, under those names; ``back`` is the way back, for a report that has them already. Then a
-    gate's place in the report stands for its id: a renamed function has another id.
+    With ``names``, under those names; ``back`` is the way back, for a report that has them already. Then what
+    an id is made of stands for it: a gate of a renamed function has another one.
     """
     ids = not (names or back)
     data = json.loads(jsonout.dumps(report))
-    order = {gate["id"]: f"gate {number}" for number, gate in enumerate(data["gates"])}
+    known = {g["id"]: " ".join((g["path"], g["symbol"], g["kind"], g["predicate"])) for g in data["gates"]}
 
     def plain(value: Any) -> Any:
         if isinstance(value, dict):
@@ -353,7 +353,7 @@ def comparable(
 
     def text(value: str) -> str:
         if not ids:
-            value = order.get(value, value)
+            value = known.get(value, value)
         value = CLIPPED.sub("…", PLACE.sub("", value))
         return renamed(value, names) if names else value
 
@@ -395,19 +395,21 @@ def with_files(tree: SourceTree, texts: Mapping[str, str], new: Mapping[str, str
 def tried(
     tree: SourceTree, texts: Mapping[str, str], report: Report, kind: str, only: Collection[str] | None = None
 ) -> tuple[str, list[str]]:
-    """What was mutated, in words, and what the audit of that says differently. ``only``: these files."""
-    if kind == "renamed":
-        names = new_names(report, texts)
-        mutant = with_files(tree, texts, {path: renamed(text, names) for path, text in texts.items()})
-        other = report_of(mutant, report.targets)
-        told = f"{len(names)} names, {len(by_name(report, names))} findings by name"
-        return told, difference(
-            comparable(report, names), comparable(other, back={new: old for old, new in names.items()})
-        )
-    wanted = concerned(texts, report)
-    new = rewritten({p: t for p, t in wanted.items() if only is None or p in only}, kind)
+    """What was mutated, in words, and what the audit of that says differently. ``kind`` may be several with a
+    ``+`` between, one after the other; ``only``: layout is changed in these files alone."""
+    new, told, names = concerned(texts, report), [], {}
+    for step in kind.split("+"):
+        if step == "renamed":
+            names = new_names(report, texts)
+            new = {path: renamed(text, names) for path, text in new.items()}
+            told.append(f"{len(names)} names, {len(by_name(report, names))} findings by name")
+        else:
+            some = rewritten({p: t for p, t in new.items() if only is None or p in only}, step)
+            told.append(f"{sum(some[p] != new[p] for p in some)} files")
+            new |= some
     other = report_of(with_files(tree, texts, new), report.targets)
-    return f"{sum(new[p] != texts[p] for p in new)} files", difference(comparable(report), comparable(other))
+    back = {fresh: old for old, fresh in names.items()}
+    return "; ".join(told), difference(comparable(report, names), comparable(other, back=back))
 
 
 def main() -> int:

@@ -104,8 +104,10 @@ def function_at(
         elif not deeper and lines[above].strip()[:1] != b")":
             break
     # The first line no deeper than the `def` may still belong to its signature or to a string.
+    torn = False
     for end in _ends(lines, start + 1, width):
         text = b"\n".join(lines[first:end])
+        torn = torn or text.count(b"(") != text.count(b")")
         if not any(word.encode() in text for word in words):
             continue
         # Empty lines above it keep the numbers of the file.
@@ -118,6 +120,18 @@ def function_at(
             body = body[0].body
         if isinstance(body[0], (ast.FunctionDef, ast.AsyncFunctionDef)) and end > line - 1:
             return body[0]
+    return _in_file(lines, start + 1) if torn else None
+
+
+def _in_file(lines: list[bytes], line: int) -> ast.FunctionDef | ast.AsyncFunctionDef | None:
+    """The definition on a line of a file whose lines inside brackets go further out than the definition."""
+    try:
+        tree = ast.parse(b"\n".join(lines))
+    except (SyntaxError, ValueError):
+        return None
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.lineno == line:
+            return node
     return None
 
 

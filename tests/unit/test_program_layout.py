@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
 
 import pytest
 
+from auditor.data import data_root
 from auditor.gates.audit import AuditOptions, audit
 from auditor.gates.model import Report
 from auditor.program.classes import written_names
@@ -148,3 +150,17 @@ def test_a_size_is_counted_in_words() -> None:
     other = 'def f(\n    a,\n):\n    return (\n        go(a, "b c")\n    )\n'
     assert segments(text)[0].size == segments(other)[0].size == 8
     assert isinstance(segments(text)[0], Segment)
+
+
+def test_defaults_are_found_where_lines_in_brackets_go_further_out() -> None:
+    place = data_root() / "queries" / "arguments" / "defaults.py"
+    spec = importlib.util.spec_from_file_location("defaults_plugin", place)
+    assert spec and spec.loader
+    plugin = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(plugin)
+    body = "        if (\nx\n):\n            pass\n" * 5
+    lines = (
+        f"class A:\n    def go(self, x):\n{body}        self.word = 1\n\n    def other(self):\n        pass\n"
+    )
+    found = plugin.function_at(lines.encode().splitlines(), 5, "go", frozenset({"word"}))
+    assert found is not None and (found.lineno, len(found.body)) == (2, 6)
