@@ -38,6 +38,7 @@ class Compared(NamedTuple):
     problems: bool
     new: Report
     old_tree: SourceTree | None = None
+    old: Report | None = None
 
 
 class _Side(NamedTuple):
@@ -64,7 +65,7 @@ def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator
         found = msgspec.structs.replace(found, changes=with_what_stands(found.changes, old.tree, new.tree))
         found, between = _with_commits(found, old, new, request)
         problems = bool(old.report.problems or new.report.problems)
-        yield Compared(found, new.tree, between, problems, new.report, old.tree)
+        yield Compared(found, new.tree, between, problems, new.report, old.tree, old.report)
 
 
 def show(
@@ -134,6 +135,7 @@ def _page(
         diff,
         header_lines(diff, found.between),
         found.new,
+        old=found.old,
         judged=judged,
         url=load_profile(request.project).url or "",
         repo=f" --repo {shlex.quote(clone)}" if clone else "",

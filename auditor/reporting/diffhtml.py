@@ -40,27 +40,30 @@ def page(
     lines: Iterable[str],
     new: Report,
     *,
+    old: Report | None = None,
     judged: Judged | None = None,
     url: str = "",
     repo: str = "",
 ) -> bytes:
     """The page as UTF-8. The same comparison gives the same bytes.
 
-    ``lines`` are its head, ``new`` the newer audit. ``judged``: it is the page of a guard, and ``diff`` holds
-    all changes, also those that did not trip it. ``url`` is the project's public repository, for links;
-    ``repo`` is the option that names the clone, for commands (" --repo PATH" or "").
+    ``lines`` are its head, ``new`` the newer audit, ``old`` the older. ``judged``: it is the page of a guard,
+    and ``diff`` holds all changes, also those that did not trip it. ``url`` is the project's public
+    repository, for links; ``repo`` the option that names the clone, for commands (" --repo PATH" or "").
     """
     title = f"{diff.project} {diff.old.label} → {diff.new.label}"
     return document(
         title,
         lines,
-        facts=_facts(diff, new, judged, url, repo),
+        facts=_facts(diff, new, old, judged, url, repo),
         scripts=("page.js", "gate.js", "diff.js"),
         problems=(f"{p.path}:{p.line} {p.message}" for p in new.problems),
     )
 
 
-def _facts(diff: Diff, new: Report, judged: Judged | None, url: str, repo: str) -> dict[str, Any]:
+def _facts(
+    diff: Diff, new: Report, old: Report | None, judged: Judged | None, url: str, repo: str
+) -> dict[str, Any]:
     texts = Texts()
     every = known_targets(new)
     at = whattodo.trees(diff, repo)
@@ -68,6 +71,10 @@ def _facts(diff: Diff, new: Report, judged: Judged | None, url: str, repo: str) 
     gates = {gate.id: gate for gate in new.gates}
     shown = [gates[change.gate] for change, _ in changes if change.kind != "removed" and change.gate in gates]
     rows = [_row(change, trips, diff, gates, texts, every, at, judged) for change, trips in changes]
+    gone = {gate.id: gate for gate in old.gates} if old is not None else {}
+    for row, (change, _) in zip(rows, changes, strict=True):
+        if change.kind == "removed" and change.gate in gone:
+            row["r"] = gate_facts(gone[change.gate], texts, every).get("w", [])
     rows += [_patch_row(state, diff, texts, at) for state in diff.patches]
     follow = Counter(change.follows for change in diff.changes if change.follows)
     weight = list(GROUPS)

@@ -272,6 +272,16 @@ def test_a_diff_has_no_verdict_and_shows_what_changed_in_meaning(tmp_path: Path)
     assert told["first"] == ["_enable", "ns::gone", "ns::come", "pick", "old", "mine"]
 
 
+def test_a_gate_that_is_gone_says_what_its_arms_did(tmp_path: Path) -> None:
+    gone = Change("removed", "query", "a.py", 140, symbol="f", gate="a1b2c3", before={"sm_120": "yes"})
+    data = page(diff((gone,)), (), sample(), old=sample())
+    told = toured(
+        data, tmp_path, 'rows()[0].querySelector("button.open").click(); told.d = detail().innerText;'
+    )
+    assert "what its arms did" in told["d"] and "if yes (lines 141–143)" in told["d"]
+    assert "per target" in told["d"] and "where the value comes from" not in told["d"]
+
+
 def test_a_quiet_guard_says_so(tmp_path: Path) -> None:
     tour = "told.verdict = document.querySelector('.verdict').innerText; told.first = number();"
     told = toured(guarded(diff(CHANGES[3:6])), tmp_path, tour)

@@ -54,6 +54,7 @@ function details(row) {
   }
   if (row.g) add("per target", perTarget(row.g, [["verdict", (t, i) => row.g.v[i]], ...(row.f.length ? [["changed", t => { const f = row.f.find(([name]) => name === t); return f ? `${T[f[1]]} → ${T[f[2]]}` : ""; }]] : [])]));
   else if (row.f.length && row.y !== "patch") add("per target", row.ways.map(way));
+  if (row.r && row.r.length) add("what its arms did", arms({ w: row.r }));
   if (row.g && row.g.w) add("what its arms do now", arms(row.g));
   if (row.v) add(row.v.length === 1 ? "made by" : `made by one of ${row.v.length} commits`, el("ul", { class: "past" }, row.v.slice(0, 30).map(c => el("li", {}, commitWords(c.map(n => T[n]))))), row.v.length > 30 ? el("p", {}, `… and ${row.v.length - 30} more`) : null);
   if (row.h !== undefined && row.w === undefined) add("why", el("p", {}, T[row.h]));
