@@ -71,9 +71,10 @@ def guard(
 ) -> int:
     """Did a newer tree change the meaning of something for these targets, or does everything still hold?
 
-    Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel, or gets a
-    setting forced or a default wrong; with --patchset, where a patch does not go any more or what it promises
-    does not hold; with --fail-on, where a new gate gives a target such a verdict.
+    Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel or an arm of
+    its own, is refused by what was there, or gets a setting forced, a default wrong or a flag of its own
+    changed; with --patchset, where a patch does not go any more or what it promises does not hold; with
+    --fail-on, where a new gate gives a target such a verdict.
     Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
     """
     from auditor.history.exceptions import apply, excepted_gates, load_exceptions
