@@ -221,6 +221,43 @@ def test_a_comparison_makes_errors_of_what_tripped() -> None:
     assert "c7397de57 \\#28231" in markdown.render(found)
 
 
+def test_what_is_lost_comes_first_and_what_is_only_open_last() -> None:
+    def change(kind: str, what: str, before: str, after: str, **more: object) -> Change:
+        ways = {"before": {"sm_120": before}} | ({"after": {"sm_120": after}} if after else {})
+        return Change(kind, what, f"python/toy/{what}.py", 4, "run", what, **ways, **more)
+
+    tripped = (
+        change("outcome", "opened", "no", "unknown", why="open: arg.x"),
+        change("outcome", "turned", "no", "yes", did={"sm_120": "return 1"}, does={"sm_120": "raise Bad"}),
+        change("default", "wrong", "same", "wrong-default"),
+        change("added", "refusal", "", "yes", refuses=("sm_120",)),
+        change("removed", "own", "yes", "", own=("sm_120",)),
+    )
+    others = (
+        change("kernel", "fresh", "absent", "runs", row="jit"),
+        change("kernel", "doubtful", "runs", "unknown", row="jit"),
+        change("forced", "freed", "env-forced", "same"),
+    )
+    report = sample()
+    diff = Diff("1.0", "t", "toy", report.tree, report.tree, TARGETS, "sm_100", {}, (*tripped, *others), {})
+    found = of_diff(diff, ("toy",), tripped, "quiet")
+    assert [(n.level, n.group, n.message) for n in found.notes] == [
+        ("error", "lost", "refusal"),
+        ("error", "lost", "own"),
+        ("error", "another way", "turned"),
+        ("error", "settings", "wrong"),
+        ("error", "open now", "opened"),
+        ("warning", "", "doubtful"),
+        ("note", "", "fresh"),
+        ("note", "", "freed"),
+    ]
+    text = markdown.render(found)
+    heads = re.findall(r"Must be looked at: ([a-z ]+) \(", text)
+    assert heads == ["lost", "another way", "settings", "open now"]
+    assert "before: return 1<br>now: raise Bad" in text and "yes → gone on sm\\_120" in text
+    assert "sm\\_120 went on here, and is refused" in text and "open: arg.x" in text
+
+
 def test_hashes_of_lines() -> None:
     # from GitHub's own algorithm: blanks and tabs do not count, CR LF is one end, equal hashes are numbered
     assert line_hashes(b"a\nb\n", [1, 2, 3]) == line_hashes(b" a\t\r\n b \r\n", [1, 2, 3])
