@@ -103,6 +103,24 @@ class Functions(Calls):
             tuple(sorted((k, one(v)) for k, v in kwargs.items())) if kwargs else (),
         )
 
+    def _take_effects(self, caller: Frame, effects: dict[tuple[str, str], V]) -> None:
+        """What a call does to module globals, for whoever comes after it.
+
+        Where it is not sure that the call was made, a global is what it was before or what the call made it.
+        One that starts as None and that a single function sets is filled at its first use: behind the
+        question whether it is None it has its value.
+        """
+        for (module_name, name), value in effects.items():
+            if module_name != "@" and caller.must != self.full:
+                module = self.module(module_name)
+                initial = module.globals.get(name) if module is not None else None
+                lazy = initial is not None and initial.each is None and initial.one is None
+                if module is None or not lazy or module.reassigned().get(name) != 1:
+                    value = V(unknown(f"global {name}"), value.roots, value.via)
+            caller.effects[(module_name, name)] = value
+            if module_name == caller.module.name and name in caller.globals and name in caller.env:
+                caller.env[name] = value
+
     def _run(
         self,
         function: Function,
@@ -118,7 +136,7 @@ class Functions(Calls):
             hit = self._memo.get(key)
             if hit is not None:
                 if caller is not None and key in self._effects:
-                    caller.effects.update(self._effects[key])
+                    self._take_effects(caller, self._effects[key])
                 if caller is not None and key in self._comebacks:
                     back, thrown, changed = self._comebacks[key]
                     self._come_back(caller, back, thrown)
@@ -183,7 +201,7 @@ class Functions(Calls):
             if written is not None:
                 effects[(function.module.name, name)] = written
         if effects and caller is not None:
-            caller.effects.update(effects)
+            self._take_effects(caller, effects)
         if key is not None and self.steps >= 0:
             if effects:
                 self._effects[key] = effects

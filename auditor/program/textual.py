@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from auditor.program.aliases import changed_under_another_name
+
 _GLOBAL = re.compile(r"\n[ \t]+global[ \t]+([\w, \t]+)")
 _ASSIGNS = re.compile(r"[ \t]*(?::[^=\n]+)?(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)")
 _RETURNS = re.compile(r"\)\s*->\s*[\"']?([\w.]+)[\"']?\s*:")
@@ -26,7 +28,7 @@ def reassigned(text: str) -> dict[str, int]:
 
 
 def mutated(text: str, name: str) -> bool:
-    """Whether some function of a module changes the container bound to a module name."""
+    """Whether some function of a module changes the container bound to a module name, under whatever name."""
     pattern = re.compile(
         rf"{re.escape(name)}(?:\[[^\n=]*\][ \t]*(?://|\*\*|>>|<<|[-+*/|&^%@])?=(?!=)"
         r"|\.(?:append|extend|insert|remove|pop|popitem|clear|update|setdefault|add|discard|sort|reverse)\b)"
@@ -37,7 +39,7 @@ def mutated(text: str, name: str) -> bool:
         before = text[line : match.start()]
         if before[:1] in (" ", "\t") and not (before[-1:].isalnum() or before[-1:] in "_."):
             return True
-    return False
+    return changed_under_another_name(text, name)
 
 
 def assigns_attribute(text: str, name: str) -> bool:

@@ -217,6 +217,8 @@ class Visiting(Recording):
     def _around(fr: Frame, node: Any) -> Frame:
         """A frame as the functions inside it see it at a time nobody knows."""
         counts = stores(node.body)
+        # These have a value from before: a function inside may be called while they still have that.
+        outside = {name for child in ast.walk(node) if isinstance(child, ast.Global) for name in child.names}
         for arg in ast.walk(node.args):
             if isinstance(arg, ast.arg):
                 counts[arg.arg] = counts.get(arg.arg, 0) + 1
@@ -224,9 +226,8 @@ class Visiting(Recording):
         outer.env = dict(fr.env)
         for name, times in counts.items():
             old = outer.env.get(name)
-            if "." in name:
-                if times > 1:
-                    outer.env.pop(name, None)
+            if "." in name or name in outside:
+                outer.env.pop(name, None)
             elif old is None:
                 outer.env[name] = V(unknown(f"value {name}"))
             elif times > 1:
