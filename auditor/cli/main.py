@@ -6,19 +6,18 @@ import os
 import sys
 from typing import TextIO
 
+from auditor.cli.streams import ready_streams
 from auditor.cli.table import AUDIT, PATCHES, UMBRELLA, Program, help_text
 from auditor.errors import EXIT_INPUT, EXIT_INTERRUPT, EXIT_OK
 
 
 def _program(program: Program) -> int:
-    if sys.stdout is None:  # closed by the caller: what nobody can read goes where nobody reads
-        sys.stdout = open(os.devnull, "w", encoding="utf-8")
-    try:
-        return _run(program, sys.argv[1:])
-    except KeyboardInterrupt:  # while the modules of a verb are imported; later, `guarded` says it
-        if sys.stderr is not None:
+    with ready_streams():
+        try:
+            return _run(program, sys.argv[1:])
+        except KeyboardInterrupt:  # while the modules of a verb are imported; later, `guarded` says it
             sys.stderr.write("interrupted\n")
-        return EXIT_INTERRUPT
+            return EXIT_INTERRUPT
 
 
 def _run(program: Program, arguments: list[str]) -> int:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from auditor.cli.color import use_color
+from auditor.cli.streams import STDOUT
 from auditor.errors import EXIT_INPUT, EXIT_INTERNAL, EXIT_INTERRUPT, EXIT_OK, UserError
 
 #: Old logs beyond this many are removed when a new one is written.
@@ -50,6 +51,8 @@ def _os_error(error: OSError) -> UserError:
     import errno
 
     hints: list[str] = []
+    if error.filename == STDOUT:
+        return UserError("U003", f"cannot write to {STDOUT}: {(error.strerror or str(error)).lower()}")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         hints = ["audit cache clear"]
     elif error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):

@@ -615,3 +615,49 @@ def test_an_interrupt_while_modules_are_imported_leaves_no_traceback(
     monkeypatch.setattr(main, "_run", interrupted)
     assert call(audit, monkeypatch, "targets") == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+#: A project with one gate, what is changed in it, and the lines below that say something on both streams.
+STREAMS = {
+    "targets": ["targets"],
+    "a note": ["query", "lint"],
+    "an error": ["targetz"],
+}
+
+
+@pytest.mark.parametrize("name", STREAMS)
+@pytest.mark.parametrize("end", ["2>/dev/full", "2>&-", "1>&- 2>&-", "0<&- 1>&- 2>&-"])
+def test_what_standard_error_is_changes_no_exit_code(name: str, end: str, tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    code = "import sys; from auditor.cli.main import audit; sys.argv[0] = 'audit'; exit(audit())"
+    words = [sys.executable, "-c", code, *STREAMS[name]]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["sh", "-c", f'"$@" {end}', "sh", *words], env=env, cwd=tmp_path, capture_output=True
+    )
+    assert done.returncode == (2 if name == "an error" else 0)
+    assert done.stderr == b""
+    assert bool(done.stdout) == ("1>&-" not in end and name == "targets")
+    assert all(path.name == "cache" for path in tmp_path.iterdir()), "nothing of it went into a file"
+
+
+def test_a_file_that_is_opened_does_not_become_standard_error(tmp_path: Path) -> None:
+    """With number 2 free, the next file opened would get it, and children would write into that file."""
+    lines = [
+        "import os; from auditor.cli.streams import ready_streams",
+        f"with ready_streams(): os._exit(open({str(tmp_path / 'x')!r}, 'w').fileno())",
+    ]
+    code = "\n".join(lines)
+    done = subprocess.run(["sh", "-c", '"$@" 0<&- 1>&- 2>&-', "sh", sys.executable, "-c", code], cwd=ROOT)
+    assert done.returncode >= 3
+
+
+def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
+    if not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full here")
+    code = "import sys; from auditor.cli.main import audit; sys.argv = ['audit', 'targets']; exit(audit())"
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=full, stderr=subprocess.PIPE)
+    assert done.returncode == 2
+    assert done.stderr == b"error[U003]: cannot write to standard output: no space left on device\n"
