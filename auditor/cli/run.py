@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from auditor.cli.color import use_color
 from auditor.cli.streams import STDOUT
@@ -21,8 +22,9 @@ def guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
     folder and ends in exit code 4. ``arguments`` are the words typed, for the log and the choice of colour.
     """
     try:
-        code = work()
-        sys.stdout.flush()
+        with _ended_as_interrupted():
+            code = work()
+            sys.stdout.flush()
         return code
     except UserError as error:
         _show(error, arguments)
@@ -37,6 +39,10 @@ def guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
     except MemoryError:
         _show(UserError("I002", "out of memory"), arguments)
         return EXIT_INTERNAL
+    except RecursionError:
+        # What follows sources, patches and lists calls itself; where it can, it says so with the place.
+        _show(UserError("I003", "something in the input is nested too deeply to be followed"), arguments)
+        return EXIT_INPUT
     except OSError as error:
         # What library code did not turn into its own message: no space, no permission, too many files.
         if error.filename is None and error.errno is None:
@@ -45,6 +51,34 @@ def guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
         return EXIT_INPUT
     except Exception:
         return _internal(arguments)
+
+
+@contextmanager
+def _ended_as_interrupted() -> Iterator[None]:
+    """A request to end (``kill``, a closed terminal) is an interrupt: what is half done is put away first."""
+    import signal
+
+    def interrupted(_number: int, _frame: object) -> None:
+        if os.getpid() != own:  # a child that was forked from here ends as it would have
+            os._exit(EXIT_INTERRUPT)
+        raise KeyboardInterrupt
+
+    own = os.getpid()
+    names = ("SIGTERM", "SIGHUP")
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]
+    taken = []
+    try:
+        for number in numbers:
+            if signal.getsignal(number) is signal.SIG_DFL:
+                signal.signal(number, interrupted)
+                taken.append(number)
+    except ValueError:  # not the main thread: somebody else decides what a signal means
+        pass
+    try:
+        yield
+    finally:
+        for number in taken:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def _os_error(error: OSError) -> UserError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 from typing import Any
 
@@ -12,6 +11,7 @@ from auditor.gates.verdicts import exact_miss, judge
 from auditor.program.externals import ARCH_ROOTS
 from auditor.program.program import Program
 from auditor.program.records import Learned, RawGate
+from auditor.program.syntax import source_of
 from auditor.program.values import Unknown, V, same, truth_of
 
 _WORDS: tuple[Tri, Tri, Tri] = ("true", "false", "unknown")
@@ -101,7 +101,7 @@ class Collector:
             "scope": "arch" if value.roots & ARCH_ROOTS else "platform",
             "via": tuple(sorted(value.via)),
             "roots": tuple(sorted(value.roots)),
-            "predicate": ast.unparse(test),
+            "predicate": source_of(test),
             "truth": truth,
             "reached": self.reach(raw.may, raw.must),
             "unknown_because": tuple(sorted(why)),

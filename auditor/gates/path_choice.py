@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from auditor.gates.path_model import Outcome, Place
 from auditor.gates.path_models import class_place
 from auditor.program.source import Irregular
+from auditor.program.syntax import source_of
 from auditor.program.values import ClassRef, EnumMember, Function, Unknown, V, truth_of, unknown
 
 #: Factories that call factories are followed this deep.
@@ -99,7 +100,7 @@ class Factory:
             inlined = self.inlined(test, frame)
             if isinstance(inlined, bool):
                 return inlined
-        return truth if truth is not None else ast.unparse(test)
+        return truth if truth is not None else source_of(test)
 
     def inlined(self, test: ast.expr, frame: Any) -> bool | str | None:
         """A question that is a function of one ``return`` without parameters, asked in that function."""
@@ -240,9 +241,9 @@ class _Walk:
                 if inner:
                     self.found += inner
                     return
-            self.add(known, ast.unparse(callee), when, place)
+            self.add(known, source_of(callee), when, place)
             return
-        self.add(V(unknown("value")), ast.unparse(node), when, place)
+        self.add(V(unknown("value")), source_of(node), when, place)
 
     def add(self, value: V, text: str, when: tuple[str, ...], place: Place) -> None:
         unique = tuple(dict.fromkeys(when))
@@ -264,7 +265,7 @@ def registered(program: Any, module_name: str, decorator: str, key: str) -> Func
         for deco in node.decorator_list:
             if (
                 isinstance(deco, ast.Call)
-                and ast.unparse(deco.func).rpartition(".")[2] == decorator
+                and source_of(deco.func).rpartition(".")[2] == decorator
                 and any(isinstance(a, ast.Constant) and a.value == key for a in deco.args)
             ):
                 value = program.global_value(module, segment.name)
@@ -299,7 +300,7 @@ def table_entry(
                 continue
             if isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom)):
                 continue
-            own = table in ast.unparse(node)[: len(table) + 40]
+            own = table in source_of(node)[: len(table) + 40]
             for child in ast.walk(node):
                 if isinstance(child, ast.Dict):
                     rows.extend(
@@ -326,7 +327,7 @@ def runner_facts(
     member = _member(program, module_name, symbol, value)
 
     def is_reader(node: ast.expr) -> bool:
-        return isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in readers
+        return isinstance(node, ast.Call) and source_of(node.func).rpartition(".")[2] in readers
 
     def decide(test: ast.expr, frame: Any) -> bool | None:
         if member is None:
@@ -388,7 +389,7 @@ def argument_facts(program: Any, value: Callable[[str], Any], inner: Decide | No
         if not isinstance(test, ast.Compare) or len(test.ops) != 1:
             return None
         left = test.left
-        if not isinstance(left, ast.Attribute) or ast.unparse(left.value) in ("self", "cls"):
+        if not isinstance(left, ast.Attribute) or source_of(left.value) in ("self", "cls"):
             return None
         given = value(left.attr)
         if isinstance(given, Unknown):
@@ -413,7 +414,7 @@ def layer_facts(layers: tuple[str, ...], inner: Decide | None = None) -> Decide:
             and isinstance(test.args[0], ast.Name)
         ):
             asked = test.args[1].elts if isinstance(test.args[1], ast.Tuple) else [test.args[1]]
-            return any(ast.unparse(one).rpartition(".")[2] in layers for one in asked)
+            return any(source_of(one).rpartition(".")[2] in layers for one in asked)
         return inner(test, frame) if inner is not None else None
 
     return decide

@@ -14,6 +14,7 @@ from auditor.gates.path_model import Layer, Model, ModelClass, Place
 from auditor.profile import Profile, compile_patterns
 from auditor.program.classes import ClassInfo
 from auditor.program.source import Irregular
+from auditor.program.syntax import source_of
 from auditor.program.values import ClassRef, Function, Map, Seq, V
 
 #: Parts of parts are followed this deep; deeper ones belong to libraries of layers.
@@ -180,7 +181,7 @@ def _built(info: ClassInfo, program: Any) -> Iterator[tuple[ClassInfo, Place]]:
                     for one in _returned_classes(program, node.func, frame):
                         yield one, place
                     continue
-                text = ast.unparse(node.func)
+                text = source_of(node.func)
                 if isinstance(node.func, ast.Name) and not text[:1].isupper():
                     for one in _returned_classes(program, node, frame):
                         yield one, place
@@ -190,7 +191,7 @@ def _built(info: ClassInfo, program: Any) -> Iterator[tuple[ClassInfo, Place]]:
                         queue.append(helper[1])
                 continue
             # A class that is called, or handed on to whatever calls it.
-            if not ast.unparse(node).rpartition(".")[2].lstrip("_")[:1].isupper():
+            if not source_of(node).rpartition(".")[2].lstrip("_")[:1].isupper():
                 continue
             value: V = program.ev(node, frame)
             held: Any = value.one

@@ -11,6 +11,7 @@ from auditor.gates.path_model import Place, Setting
 from auditor.profile import Profile, compile_patterns
 from auditor.program.classes import ClassInfo
 from auditor.program.source import Irregular
+from auditor.program.syntax import source_of
 from auditor.program.values import ClassRef
 
 
@@ -96,7 +97,7 @@ def asked_for(program: Any, path: str, line: int, name: str) -> bool:
         for test in ast.walk(node):
             if not isinstance(test, ast.If) or not test.body[0].lineno <= line <= (test.end_lineno or line):
                 continue
-            if re.search(rf"\b{re.escape(name)}\b", ast.unparse(test.test)):
+            if re.search(rf"\b{re.escape(name)}\b", source_of(test.test)):
                 return True
     return False
 
@@ -161,8 +162,8 @@ def _default(node: ast.expr) -> str:
     if isinstance(node, ast.Call):
         for keyword in node.keywords:
             if keyword.arg in ("default", "default_factory"):
-                return ast.unparse(keyword.value)
-    return ast.unparse(node)
+                return source_of(keyword.value)
+    return source_of(node)
 
 
 def flag_defaults(program: Any, profile: Profile, names: Iterable[str]) -> dict[str, Setting]:
@@ -183,9 +184,9 @@ def flag_defaults(program: Any, profile: Profile, names: Iterable[str]) -> dict[
                 if isinstance(value, ast.Call):
                     keywords = [k.value for k in value.keywords if k.arg == "default"]
                     given = [*value.args[:1], *keywords]
-                    text = ast.unparse(given[0]) if given else None
+                    text = source_of(given[0]) if given else None
                 else:
-                    text = ast.unparse(value)
+                    text = source_of(value)
                 place = Place(owner.module.path, node.lineno, owner.qualname)
                 out.setdefault(target.id, Setting(target.id, text, place))
     return out

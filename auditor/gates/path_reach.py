@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from auditor.profile import Profile
+from auditor.program.syntax import source_of
 
 #: Names are followed this far from the classes that the start builds.
 HOPS = 5
@@ -137,4 +138,4 @@ def _import_statements(text: str) -> Iterator[ast.Import | ast.ImportFrom]:
 def _text(segment: Any) -> str:
     if segment.text:
         return str(segment.text)
-    return "\n".join(ast.unparse(node) for node in segment.nodes())
+    return "\n".join(source_of(node) for node in segment.nodes())

@@ -9,6 +9,7 @@ from typing import Any
 
 from auditor.program import source, textual
 from auditor.program.nodes import walk
+from auditor.program.syntax import source_of
 from auditor.program.values import ClassRef, Function, V
 from auditor.program.words import Words
 
@@ -268,7 +269,7 @@ class ClassInfo:
             self._decorators = []
             for deco in self.node().decorator_list:
                 target = deco.func if isinstance(deco, ast.Call) else deco
-                self._decorators.append(ast.unparse(target).rpartition(".")[2])
+                self._decorators.append(source_of(target).rpartition(".")[2])
         return self._decorators
 
     def mro(self) -> list[ClassInfo]:
@@ -326,7 +327,7 @@ class ClassInfo:
             return True
         return any(
             isinstance(deco, ast.Call)
-            and ast.unparse(deco.func).rpartition(".")[2] == "dataclass"
+            and source_of(deco.func).rpartition(".")[2] == "dataclass"
             and any(k.arg == "frozen" and getattr(k.value, "value", None) is True for k in deco.keywords)
             for deco in self.node().decorator_list
         )
@@ -340,7 +341,7 @@ class ClassInfo:
         for info in reversed(self.mro()):
             info.load()
             for name, node in info.fields.items():
-                text = ast.unparse(node.annotation)
+                text = source_of(node.annotation)
                 if "ClassVar" in text or "InitVar" in text:
                     continue
                 out[name] = (name, node, info)

@@ -10,6 +10,7 @@ from auditor.program.classes import ClassInfo
 from auditor.program.frames import Frame
 from auditor.program.functions import Functions
 from auditor.program.source import Irregular
+from auditor.program.syntax import source_of
 from auditor.program.values import (
     EMPTY,
     Bound,
@@ -132,7 +133,7 @@ class Construction(Functions):
         """Default of a record field, ``field(default=...)`` included."""
         scope = self.module_frame(owner.module)
         if isinstance(node, ast.Call):
-            last = ast.unparse(node.func).rpartition(".")[2]
+            last = source_of(node.func).rpartition(".")[2]
             if last in ("field", "Field"):
                 for keyword in node.keywords:
                     if keyword.arg == "default":

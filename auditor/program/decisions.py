@@ -15,6 +15,7 @@ from typing import Any
 from auditor.program.classes import ClassInfo
 from auditor.program.frames import Frame
 from auditor.program.source import Irregular
+from auditor.program.syntax import source_of
 from auditor.program.tracked import LEDGER, Ledger, State, Tracked
 from auditor.program.values import (
     Function,
@@ -382,7 +383,7 @@ class Decisions(State):
             if segment.kind == "other":
                 for statement in segment.nodes():
                     plain = not isinstance(statement, (ast.Import, ast.ImportFrom))
-                    if plain and bare.search(ast.unparse(statement)):
+                    if plain and bare.search(source_of(statement)):
                         return False  # registered by a statement that is not a decorator
                 continue
             if segment.kind != "def" or not segment.text.startswith("@"):

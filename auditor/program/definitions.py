@@ -9,7 +9,7 @@ from auditor.program.classes import ClassInfo
 from auditor.program.construction import Construction
 from auditor.program.frames import Frame
 from auditor.program.source import Irregular, Segment
-from auditor.program.syntax import hands_on, has_yield
+from auditor.program.syntax import hands_on, has_yield, source_of
 from auditor.program.values import (
     Bound,
     ClassRef,
@@ -167,7 +167,7 @@ class Definitions(Construction):
             decorators = node.decorator_list
         for deco in decorators:
             target = deco.func if isinstance(deco, ast.Call) else deco
-            name = ast.unparse(target)
+            name = source_of(target)
             last = name.rpartition(".")[2]
             if last in ("property", "cached_property"):
                 function.kind = "property"

@@ -108,12 +108,17 @@ def _asks_capability(command: Any) -> bool:
     )
 
 
+#: A group that is repeated; in a pattern with comments anything may stand before what repeats it.
+_REPEATED_GROUP = re.compile(r"\)[*+{]|\(\?[a-zA-Z]*x")
+
+
 def _matched(name: str, pattern: Any, text: Any) -> Any:
     """A regular expression on constant text: None, or something true. Patterns that could run long are left
-    open: more than two repetitions, or long texts."""
+    open: more than two repetitions, a group that is repeated (its ways to match multiply), or long texts."""
     if not (isinstance(pattern, str) and isinstance(text, str)):
         return unknown(f"call {name}()")
-    if len(pattern) > 120 or len(text) > 200 or sum(pattern.count(c) for c in "*+{") > 2:
+    many = sum(pattern.count(c) for c in "*+{") > 2
+    if many or len(pattern) > 120 or len(text) > 200 or _REPEATED_GROUP.search(pattern):
         return unknown(f"call {name}()")
     try:
         found = getattr(re, name.rpartition(".")[2])(pattern, text)

@@ -14,7 +14,7 @@ from auditor.program.frames import Frame
 from auditor.program.nodes import walk
 from auditor.program.records import Learned, RawGate
 from auditor.program.source import Irregular, Segment, Unparsable
-from auditor.program.syntax import stores
+from auditor.program.syntax import source_of, stores
 from auditor.program.values import (
     ClassRef,
     Deferred,
@@ -333,7 +333,7 @@ class Modules(Flow):
             value = self.ev(base, scope)
             if isinstance(value.one, ClassRef):
                 out.append(value.one.info)
-            elif ast.unparse(base).rpartition(".")[2] in ("object", "ABC", "Protocol", "Generic", "Enum"):
+            elif source_of(base).rpartition(".")[2] in ("object", "ABC", "Protocol", "Generic", "Enum"):
                 out.append("object")
             else:
                 out.append(None)

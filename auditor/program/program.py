@@ -9,7 +9,6 @@ the tree alone.
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterable
 from typing import Any
 
@@ -20,6 +19,7 @@ from auditor.program.imports import imported_modules
 from auditor.program.modules import STEPS
 from auditor.program.records import Learned
 from auditor.program.source import Irregular, Segment
+from auditor.program.syntax import source_of
 from auditor.program.values import (
     ClassRef,
     Deferred,
@@ -95,10 +95,7 @@ class Program(Visiting):
             frame = self.module_frame(module)
             for name, value in list(module.globals.items()):
                 if type(value.one) is Deferred:
-                    try:
-                        text = ast.unparse(value.one.node)
-                    except RecursionError:
-                        continue  # whoever reads it is told
+                    text = source_of(value.one.node)
                     if "partial" not in text and not self.hot_pattern().search(text):
                         continue
                     value = self.force(module, name, value.one)

@@ -10,6 +10,7 @@ from auditor.program import externals
 from auditor.program.frames import Frame
 from auditor.program.records import Learned, RawGate
 from auditor.program.summaries import Summaries
+from auditor.program.syntax import source_of
 from auditor.program.values import (
     ClassRef,
     Function,
@@ -136,7 +137,7 @@ class Recording(Summaries):
                 body=then,
                 orelse=other,
                 rest=rest,
-                canon=self.canonical(test, fr) if isinstance(test, ast.expr) else ast.unparse(test),
+                canon=self.canonical(test, fr) if isinstance(test, ast.expr) else source_of(test),
             )
         )
 
@@ -175,7 +176,7 @@ class Recording(Summaries):
             return fresh
 
         try:
-            return ast.unparse(mark(node))
+            return source_of(mark(node))
         finally:
             fr.recorder, fr.nested, fr.raises, fr.env = recorder, nested, raises, env
             fr.may, fr.must, fr.stay, fr.thrown = state

@@ -11,7 +11,7 @@ from auditor.program.program import Program
 from auditor.program.source import Irregular
 from auditor.program.startlog import Startup
 from auditor.program.stepping import Ends, Stepping
-from auditor.program.syntax import MUTATORS
+from auditor.program.syntax import MUTATORS, source_of
 from auditor.program.tracked import Ledger, Tracked, cells
 from auditor.program.values import (
     Bound,
@@ -133,7 +133,7 @@ class Runner(Stepping):
         """Whether a function, by its text, sets no attribute and hands the arguments to nobody."""
         text = function.segment.text
         if not text:
-            text = ast.unparse(function.segment.node())
+            text = source_of(function.segment.node())
         if _SETS.search(text) or any(n.rpartition(".")[2] in text for n in self._kinds):
             return False
         names = set(self._parameters(function))

@@ -30,6 +30,8 @@ _HEAD = re.compile(
     r"|(?P<cont>(?:else|elif|except|finally)\b)"
 )
 #: Decorators that stand on a line each, and the ``def`` after them.
+#: Decimal ones of that length are refused by the parser; 3,500 hexadecimal digits are 4,214 decimal ones.
+_GIANT = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500,}")
 _PLAIN_DEF = re.compile(r"(?:[ \t]*@[^\n]*\n)*(?P<def>[ \t]*def[ \t])")
 #: What was looked at in a piece: its text, its statements, its members, whether it leads to a root.
 TEXT, NODES, MEMBERS, HOT = 1, 2, 4, 8
@@ -197,6 +199,7 @@ class Segment:
             source = "\n" * (start - 2) + "if 1:\n" + text
         try:
             body = ast.parse(source).body
+            no_giants(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise _Irregular from error
         if self.indent:
@@ -418,10 +421,18 @@ def segments(text: str) -> list[Segment]:
         return whole(text)
 
 
+def no_giants(text: str) -> None:
+    """``ValueError`` for a number that nobody can print: more digits than Python turns into text."""
+    if len(text) > 3000 and (found := _GIANT.search(text)):
+        raise ValueError(f"a number of {len(found[0]):,} digits")
+
+
 def whole(text: str) -> list[Segment]:
     """Parse the whole file at once: slower, and the reference for :func:`segments`."""
     try:
-        return from_nodes(ast.parse(text).body, text, 1)
+        body = ast.parse(text).body
+        no_giants(text)
+        return from_nodes(body, text, 1)
     except SyntaxError as error:
         raise Unparsable(error.msg or "does not parse", error.lineno or 1) from None
     except (RecursionError, MemoryError):  # what the parser says when its own stack is full

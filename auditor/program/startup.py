@@ -19,6 +19,7 @@ from auditor.program.frames import Frame
 from auditor.program.program import Program
 from auditor.program.running import Runner
 from auditor.program.startlog import EnvWrite, Startup, Stop, Write
+from auditor.program.syntax import source_of
 from auditor.program.values import ClassRef, Deferred, Function, Seq, V, unknown
 
 STEPS = 6_000_000
@@ -66,7 +67,7 @@ class _Start(Runner):
         if node.value is not None:
             return self.field_default(node.value, owner)
         # what a user has to give, some text of their own: never one of the special words
-        text = ast.unparse(node.annotation)
+        text = source_of(node.annotation)
         plain = text == "str" or "[str," in text
         return V(f"<{name}>") if plain else V(unknown(f"arg.{name}"))
 

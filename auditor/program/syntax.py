@@ -25,11 +25,19 @@ def dotted(node: ast.expr) -> str | None:
     return None
 
 
+def source_of(node: ast.AST) -> str:
+    """Source-like text of a node; for what is nested so deeply that none can be written, its kind alone."""
+    try:
+        return ast.unparse(node)
+    except RecursionError:
+        return f"<{type(node).__name__}>"
+
+
 def short(node: ast.AST, limit: int = 60) -> str:
     """Source-like text of a node for a reason, cut to ``limit`` characters."""
     text = dotted(node) if isinstance(node, (ast.Name, ast.Attribute)) else None
     if text is None:
-        text = " ".join(ast.unparse(node).split())
+        text = " ".join(source_of(node).split())
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -79,7 +87,7 @@ def hands_on(node: Any, params: set[str]) -> bool:
         wrapper = inner.get(value.id)
         if wrapper is None:
             return False
-        wraps = any("wraps" in ast.unparse(d) for d in wrapper.decorator_list)
+        wraps = any("wraps" in source_of(d) for d in wrapper.decorator_list)
         names = params | {a.arg for a in wrapper.args.args}
         if not wraps:
             if not hands_on(wrapper, names):  # a decorator with arguments: one level down

@@ -15,7 +15,7 @@ from auditor.program.modules import STEPS
 from auditor.program.recording import Recording, decides
 from auditor.program.records import Learned
 from auditor.program.source import HOT, Irregular
-from auditor.program.syntax import stores
+from auditor.program.syntax import source_of, stores
 from auditor.program.values import (
     EMPTY,
     ClassRef,
@@ -122,7 +122,7 @@ class Visiting(Recording):
         if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
             text = annotation.value
         elif isinstance(annotation, (ast.Name, ast.Attribute)):
-            text = ast.unparse(annotation)
+            text = source_of(annotation)
         else:
             return None
         if text.rpartition(".")[2] not in self._interesting or not re.fullmatch(r"[\w.]+", text):

@@ -661,3 +661,36 @@ def test_a_full_standard_output_is_named(tmp_path: Path) -> None:
         done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, stdout=full, stderr=subprocess.PIPE)
     assert done.returncode == 2
     assert done.stderr == b"error[U003]: cannot write to standard output: no space left on device\n"
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_request_to_end_is_an_interrupt(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    import signal
+
+    from auditor.cli.run import guarded
+
+    number = getattr(signal, name)
+    cleaned = []
+
+    def work() -> int:
+        try:
+            os.kill(os.getpid(), number)
+            return 0
+        finally:
+            cleaned.append(True)
+
+    assert guarded(work, []) == 130 and cleaned
+    assert capsys.readouterr().err == "interrupted\n"
+    assert signal.getsignal(number) == signal.SIG_DFL
+
+
+def test_nested_too_deeply_is_one_error(capsys: pytest.CaptureFixture[str]) -> None:
+    from auditor.cli.run import guarded
+
+    def deep() -> int:
+        return deep()
+
+    assert guarded(deep, []) == 2
+    assert capsys.readouterr().err == (
+        "error[I003]: something in the input is nested too deeply to be followed\n"
+    )
