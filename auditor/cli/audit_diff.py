@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
@@ -38,8 +39,12 @@ def diff(a: str, b: str, fail: str, no_kernels: bool, request: Request) -> int:
 
     A and B: a commit, tag or branch, a release (0.5.18), a wheel file, a folder, or a kept report (.json).
     """
+    from auditor.history.flags import with_first_readers
+
     kinds = kinds_of_change(fail, "--fail-on")
     with compared(a, b, request, kernels=not no_kernels) as found:
+        changes = with_first_readers(found.diff.changes, found.old_tree)
+        found = found._replace(diff=msgspec.structs.replace(found.diff, changes=changes))
         tripped = [change for change in found.diff.changes if change.kind in kinds]
         show(found, request, verbose=request.verbose, tripped=tripped)
     if found.problems:

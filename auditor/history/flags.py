@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+import msgspec
+
+from auditor.history.model import Change
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
 
@@ -43,3 +48,26 @@ def declared_flags(tree: SourceTree, profile: Profile) -> dict[str, Flag]:
                             text = ast.unparse(item.value)
                             out[target.id] = Flag(target.id, text, path, item.lineno)
     return out
+
+
+def with_first_readers(changes: Iterable[Change], old: SourceTree | None) -> tuple[Change, ...]:
+    """``changes``; of a flag that is declared now and was read before without that, the place is said.
+
+    A tree that is not at hand is not asked.
+    """
+    told = tuple(changes)
+    names = [c.what for c in told if c.kind == "flag" and c.why == "declared"]
+    if not names or old is None:
+        return told
+    named = re.compile(rb"(?<!\w)(" + b"|".join(re.escape(n.encode()) for n in sorted(names)) + rb")(?!\w)")
+    readers: dict[str, str] = {}
+    for path, data in old.read_many(sorted(path for path in old.blobs() if path.endswith(".py"))):
+        for match in named.finditer(data):
+            place = f"{path}:{data.count(bytes([10]), 0, match.start()) + 1}"
+            readers.setdefault(match[1].decode(), place)
+    return tuple(
+        msgspec.structs.replace(c, why=f"registered now; was read before, undeclared, at {readers[c.what]}")
+        if c.kind == "flag" and c.why == "declared" and c.what in readers
+        else c
+        for c in told
+    )

@@ -16,7 +16,7 @@ from auditor.history.causes import folded
 from auditor.history.defaults import default_of
 from auditor.history.diff import compare, flag_changes, kernel_changes
 from auditor.history.findings import finding_changes
-from auditor.history.flags import Flag
+from auditor.history.flags import Flag, with_first_readers
 from auditor.history.guard import tripping
 from auditor.history.model import Change, Diff
 from auditor.history.still import with_what_stands
@@ -164,6 +164,17 @@ def test_flags_declared_dropped_renamed_and_changed() -> None:
         "NEW": ("declared", ""),
         "KEPT": ("declared as Bool(True), was Bool(False)", ""),
     }
+
+
+def test_a_flag_that_was_read_before_it_was_declared_says_where() -> None:
+    new = Change("flag", "NEW", "env.py", 1, why="declared")
+    read = Change("flag", "READ", "env.py", 2, why="declared")
+    gone = Change("flag", "READ_TOO", "env.py", 2, why="dropped")
+    old = MemoryTree({"a.py": "import os\nX = os.environ['READ']\nY = 'NEWER'\n", "b.txt": "NEW"})
+    found = with_first_readers((new, read, gone), old)
+    why = "registered now; was read before, undeclared, at a.py:2"
+    assert found == (new, msgspec.structs.replace(read, why=why), gone)
+    assert with_first_readers((new, read), None) == (new, read)
 
 
 @pytest.mark.parametrize(
