@@ -158,10 +158,12 @@ def test_convert_errors_point_at_the_value() -> None:
 
 # JSON writes what lies beyond U+FFFF as two escapes, YAML as one.
 _TEXT = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))
+# A key of YAML without a question mark before it is at most 1,024 characters, six for each escape.
+_KEY = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]), max_size=150)
 _PLAIN = st.one_of(st.none(), st.booleans(), st.integers(-(10**17), 10**17), _TEXT)
 _DATA = st.recursive(
     _PLAIN,
-    lambda kids: st.lists(kids, max_size=4) | st.dictionaries(_TEXT, kids, max_size=4),
+    lambda kids: st.lists(kids, max_size=4) | st.dictionaries(_KEY, kids, max_size=4),
     max_leaves=12,
 )
 
