@@ -29,6 +29,8 @@ RUNS = 600
 #: More ways into a function than this are not told apart by what they pass.
 MANY_CONTEXTS = 6
 FAR = 1 << 30
+#: Methods that need no finished object.
+_BEFORE = frozenset({"__init__", "__new__", "__init_subclass__", "__class_getitem__"})
 _PASSED_THROUGH = frozenset(
     "staticmethod classmethod property cached_property lru_cache cache wraps no_grad inference_mode compile "
     "abstractmethod override contextmanager dataclass".split()
@@ -109,10 +111,33 @@ class Reach:
     def _method(self, function: Function) -> Way:
         info: ClassInfo = function.owner
         whole = self._class(info)
+        if function.name not in _BEFORE and function.kind not in ("staticmethod", "classmethod"):
+            whole = narrowed(whole, self._built(info))
         if not whole.may or not function.name.startswith("_") or function.name.startswith("__"):
             return whole  # others may call it on an object that they were given
         way, named = self._from(self.method_callers(function), None)
         return both(whole, way) if named else whole
+
+    def _built(self, info: ClassInfo) -> int:
+        """Targets on which an object of a class that has this one's methods can come to be: all of them where
+        a derived class makes its objects otherwise."""
+        init = info.functions.get("__init__")
+        if init is None:
+            return self.full
+        declared, todo, seen = self.program.class_statements(), [info.name], {info.name}
+        while todo:
+            name = todo.pop()
+            self.program.watch.bases.add(name)
+            for child, path in declared.get(name, ()):
+                module = self.program.module(self.program.paths[path])
+                for segment in module.segments if module is not None else ():
+                    own = segment.kind == "class" and segment.name == child
+                    if own and "def __init__(" in segment.text and "super().__init__(" not in segment.text:
+                        return self.full
+                if child not in seen:
+                    seen.add(child)
+                    todo.append(child)
+        return self.points.weighed(init, ()).done
 
     def _class(self, info: ClassInfo) -> Way:
         return self._answer(key_of(ClassRef(info)), lambda: self._named_class(info))

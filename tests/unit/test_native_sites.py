@@ -216,6 +216,18 @@ def test_a_class_is_as_reachable_as_those_who_name_it() -> None:
     assert unguarded(case=CLASS, user=guarded, more=child) == {("case.py", 11): BLACKWELL}
 
 
+def test_a_constructor_that_refuses_keeps_its_methods_out() -> None:
+    guard = "    def __init__(self):\n        if workstation():\n            raise ValueError\n\n    def "
+    case = "from example.gpu import workstation\n" + CLASS.replace("    def ", guard, 1)
+    user = "from example.case import Wide\n\n\nclass Wider(Wide):\n    pass\n\n\nALL = [Wide, Wider]\n"
+    assert set(unguarded(case=CLASS, user=user).values()) == {BLACKWELL}
+    assert set(unguarded(case=case, user=user).values()) == {()}
+    calls = user.replace("    pass\n", "    def __init__(self):\n        super().__init__()\n")
+    assert set(unguarded(case=case, user=calls).values()) == {()}
+    passes_over = user.replace("    pass\n", "    def __init__(self):\n        self.other = 1\n")
+    assert set(unguarded(case=case, user=passes_over).values()) == {BLACKWELL}
+
+
 def test_the_place_is_where_the_guard_is_missing() -> None:
     (one,) = derived(case=CLASS, user="from example.case import Wide\n\nW = Wide()\n")
     assert (one.path, one.line, one.symbol) == ("example/case.py", 6, "Wide.forward")
