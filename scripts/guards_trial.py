@@ -143,9 +143,6 @@ DELETED = (
     Place("an arm of its own", DSV4, "_create_flashmla_metadata", without("_is_sm120"), "get_mla_metadata"),
     Place("`if` / `else`", DSV4, "DeepseekV4AttnBackend.forward", without("_is_sm120"),
           "flash_mla_with_kvcache"),
-    Place("an assertion where it is registered", REGISTRY, "create_flashattention_v3_backend",
-          without("major == 8"), "flash_attn_with_kvcache",
-          told=f"{LAYERS}/attention/flashattention_backend.py"),
 )  # fmt: skip
 
 
