@@ -21,6 +21,10 @@ from auditor.readback import Damaged, from_json
 BUILD_FILES = ("pyproject.toml", "setup.py")
 
 
+#: Stars of one pattern: what it costs to match grows with each.
+_STARS = 6
+
+
 class Roots(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Folders that the package lies in, tried in order. ``""`` is the top of the tree."""
 
@@ -407,5 +411,7 @@ def _check(profile: Profile, document: object) -> None:
     lists += [(("areas", index, "paths"), area.paths) for index, area in enumerate(profile.areas)]  # type: ignore[misc]
     for where, patterns in lists:
         for index, pattern in enumerate(patterns):
+            if pattern.count("*") > _STARS:
+                raise document.error(f"{pattern[:40]!r} has more than {_STARS} stars", *where, index)
             if not pattern or pattern.startswith("/") or ".." in pattern.split("/") or "\\" in pattern:
                 raise document.error(f"{pattern!r} is not a path below a source root", *where, index)

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from auditor.errors import UserError
+
 Tri = Literal["true", "false", "unknown"]
 
 #: Worst first: the order in which reports show them.
@@ -147,3 +149,11 @@ class Report(msgspec.Struct, frozen=True):
     problems: tuple[Problem, ...]
     stats: dict[str, int]
     accepted: tuple[Accepted, ...] = ()
+
+
+def check_whole(report: Report, name: str, code: str) -> None:
+    """UserError where a gate of a report says nothing of one of its targets: somebody edited it."""
+    for gate in report.gates:
+        for target in report.targets:
+            if not all(target in facts for facts in (gate.truth, gate.reached, gate.verdict)):
+                raise UserError(code, f"gate {gate.id} says nothing of {target}", place=name)

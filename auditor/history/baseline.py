@@ -14,7 +14,7 @@ import msgspec
 
 from auditor import __version__
 from auditor.errors import UserError
-from auditor.gates.model import Arm, Report
+from auditor.gates.model import Arm, Report, check_whole
 from auditor.history.arms import EFFECTS, told_effects
 from auditor.history.flags import Flag
 from auditor.native.model import Availability
@@ -133,6 +133,8 @@ def loads(data: bytes, name: str) -> Baseline:
         fact = "the baseline was edited by hand: its digest does not fit"
         raise UserError("H003", fact, place=name, hints=[*again, "audit sglang --exceptions FILE"])
     try:
-        return from_json(data, Baseline)
+        kept = from_json(data, Baseline)
     except Damaged as error:
         raise UserError("H004", f"not a baseline: {error}", place=name, hints=again) from None
+    check_whole(kept.report, name, "H004")
+    return kept

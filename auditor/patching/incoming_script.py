@@ -110,7 +110,7 @@ def _made(
         notes.append(f"line {edit.line}: {there} places in {path}, the first {edit.count} as the script does")
     elif edit.count < 0 and there > 1 and expected is None:
         notes.append(f"line {edit.line}: all {there} places in {path}, as the script does")
-    return text.replace(edit.old, edit.new, edit.count)
+    return text.replace(edit.old, edit.new, min(edit.count, there) if edit.count >= 0 else -1)
 
 
 def _resolve(path: ScriptPath, base: SourceTree, label: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from auditor.errors import UserError, sentence_of
-from auditor.gates.model import Finding, Gate, Predicate, Problem, Report
+from auditor.gates.model import Finding, Gate, Predicate, Problem, Report, check_whole
 from auditor.readback import Damaged, from_json
 from auditor.reporting.published import line_by_line
 
@@ -60,6 +60,7 @@ def loads(data: bytes, name: str) -> Report:
         fact = f"not an audit report: {sentence_of(exc)}"
         hints = [f"write one with: audit PROJECT --format json --output {name}"]
         raise UserError("U013", fact, place=name, hints=hints) from None
+    check_whole(report, name, "U013")
     if report.schema_version.partition(".")[0] != MAJOR:
         fact = f"schema version {report.schema_version}, this tool reads {MAJOR}.x"
         hints = [f"write it again with: audit {report.project} --format json --output {name}"]

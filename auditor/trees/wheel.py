@@ -30,6 +30,16 @@ BOMB_RATIO = 500
 #: Files up to this size are unpacked in one piece; ids of larger ones (kernel binaries) in a stream.
 WHOLE = 16 << 20
 _LOCAL_HEADER = struct.Struct("<4s5H3I2H")
+#: What reading an entry of a damaged archive raises; a name that is not UTF-8 is a ValueError.
+_BROKEN: tuple[type[Exception], ...] = (
+    zipfile.BadZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    ValueError,
+    struct.error,
+    RuntimeError,
+)
 
 
 class WheelTree:
@@ -134,9 +144,13 @@ class WheelTree:
         entry = self._entries[path]
         try:
             with zipfile.ZipFile(self.path) as archive, archive.open(entry) as file:
+                left = entry.file_size
                 while chunk := file.read(1 << 20):
+                    left -= len(chunk)
                     yield chunk
-        except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError) as error:
+                if left:
+                    raise self._corrupt(f"{path} has another size than the directory says")
+        except _BROKEN as error:
             raise self._corrupt(f"{path}: {error}") from None
         except OSError as error:
             raise unreadable(str(self.path), error) from None
@@ -187,7 +201,7 @@ class WheelTree:
         try:
             with zipfile.ZipFile(self.path) as archive, archive.open(entry) as file:
                 return blob_id_of(entry.file_size, iter(lambda: file.read(1 << 20), b""))
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        except _BROKEN as error:
             raise self._corrupt(f"{text_path(entry.filename)}: {error}") from None
         except OSError as error:
             raise unreadable(str(self.path), error) from None
@@ -201,6 +215,8 @@ class WheelTree:
             if fields[0] != b"PK\x03\x04":
                 raise self._corrupt(f"no file where the directory says {text_path(entry.filename)} is")
             self._file.seek(fields[9] + fields[10], os.SEEK_CUR)
+            if entry.compress_size > os.fstat(self._file.fileno()).st_size:
+                raise self._corrupt(f"{text_path(entry.filename)} is said to be larger than the archive")
             packed = self._file.read(entry.compress_size)
         except OSError as error:
             raise unreadable(str(self.path), error) from None

@@ -214,6 +214,16 @@ class _Wrap(ast.NodeTransformer):
                 )
         return ast.Call(self.visit(node.func), args, keywords)
 
+    def visit_arguments(self, node: ast.arguments) -> ast.AST:
+        def default(value: ast.expr | None) -> Any:
+            if value is None or isinstance(value, (ast.IfExp, ast.Lambda)):
+                return value if value is None else self.visit(value)
+            return self._value("argument", value, value)
+
+        node.defaults = [default(value) for value in node.defaults]
+        node.kw_defaults = [default(value) for value in node.kw_defaults]
+        return node
+
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if isinstance(node.ctx, ast.Load) and not isinstance(node.slice, ast.Slice):
             key = (self.path, node.lineno, "table", ast.unparse(node))

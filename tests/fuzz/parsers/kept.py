@@ -10,7 +10,7 @@ from auditor.errors import UserError
 from auditor.gates.audit import AuditOptions, audit
 from auditor.gates.model import Report
 from auditor.history import baseline
-from auditor.history.diff import gate_changes
+from auditor.history.diff import compare
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 from auditor.reporting import jsonout
 
@@ -47,8 +47,8 @@ def one_input(data: bytes) -> None:
         found.append(kept.report)
     for report in found:
         try:
-            gate_changes(_report(), report)
-            gate_changes(report, _report())
+            compare(_report(), report)
+            compare(report, _report())
         except UserError:
             pass
         jsonout.dumps(report)

@@ -22,7 +22,7 @@ SEEDS = tuple(
 def one_input(data: bytes) -> None:
     root = engine.place() / "queries"
     root.mkdir(exist_ok=True)
-    found = re.search(rb"(?m)^id: ([\w/-]+)$", data)
+    found = re.search(rb"(?m)^id: ([\w/-]{1,80})$", data)
     name = found[1].decode("utf-8", "replace") if found else "one"
     path = root / f"{name}.yaml"
     path.parent.mkdir(parents=True, exist_ok=True)
