@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from shlex import quote
 from typing import TYPE_CHECKING
 
 import click
@@ -62,6 +63,7 @@ def lock(
     old = locks.read_lock(found) if check or not trees else None
     for name, tree in _same_bases(found, profiles, trees, clones).items():
         trees[name] = tree
+    trees = {name: _committed(found, tree, profiles[name]) for name, tree in trees.items()}
     grounds = [ground(trees[name], profile, clones.get(name)) for name, profile in profiles.items()]
     planned = plan_all(found, grounds)
     if planned.failed:
@@ -96,6 +98,24 @@ def lock(
     lines += [f"note: {note}" for each in checks for note in each.notes if "NOT checked" in note]
     write_bytes(("\n".join(lines) + "\n").encode(), None)
     return EXIT_OK
+
+
+def _committed(patchset: Patchset, tree: SourceTree, profile: Profile) -> SourceTree:
+    """A working tree as the commit it is; ``UserError`` P061 where it is none."""
+    from auditor.errors import UserError
+    from auditor.trees.worktree import WorktreeTree
+
+    if not isinstance(tree, WorktreeTree):
+        return tree
+    place = str(tree.repo.work_tree)
+    if tree.info().dirty or not tree.info().commit:
+        raise UserError(
+            "P061",
+            "the working tree has changes that no commit holds, so nobody else could check its lock",
+            place=place,
+            hints=[f"patches lock {patchset.name} --onto HEAD --clone {quote(place)}"],
+        )
+    return base_tree("HEAD", place, profile)
 
 
 def _same_bases(

@@ -136,6 +136,20 @@ def test_frozen_takes_what_is_locked_and_nothing_else(clone: Path, folder: Path)
     assert call("apply", folder, "--to", clone, "--frozen") == 0
 
 
+def test_a_working_tree_is_locked_as_its_commit(
+    clone: Path, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert call("lock", folder, "--onto", "HEAD", "--clone", clone) == 0
+    first = (folder / "patchset.lock").read_bytes()
+    assert call("lock", folder, "--onto", clone) == 0
+    assert (folder / "patchset.lock").read_bytes() == first
+    (clone / "new.txt").write_text("x")
+    capsys.readouterr()
+    assert call("lock", folder, "--onto", clone) == 2
+    assert "changes that no commit holds" in capsys.readouterr().err
+    assert (folder / "patchset.lock").read_bytes() == first
+
+
 def test_a_record_is_not_forgotten_while_the_patches_are_there(clone: Path, folder: Path) -> None:
     assert call("apply", folder, "--to", clone) == 0
     assert call("doctor", "--to", clone, "--forget") == 2
