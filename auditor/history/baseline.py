@@ -125,6 +125,7 @@ def loads(data: bytes, name: str) -> Baseline:
         found = data[:200].partition(b"schema:baseline:")[2].partition(b'"')[0].decode("ascii", "replace")
         fact = f"a baseline of schema {found}, this tool reads {SCHEMA_ID.rpartition(':')[2]}"
         raise UserError("H002", fact, place=name, hints=again)
+    data = data.replace(b"\r\n", b"\n")  # git may have changed the line ends; no text in it holds a raw one
     match = _DIGEST.search(data)
     if match is None:
         raise UserError("H003", "the baseline was cut off: its digest is missing", place=name, hints=again)
