@@ -22,7 +22,7 @@ _DEEP = 4
 
 def changed_under_another_name(text: str, name: str) -> bool:
     """Whether some function hands the container on and changes what it gave; True for what does not parse."""
-    if not re.search(rf"(?<![\w.\"']){re.escape(name)}\b(?!\s*[\[.(=\w])", text):
+    if not re.search(rf"(?<![\w.\"']){re.escape(name)}\b(?![ \t]*[\[.(=\w])", text):
         return False  # every mention reads out of it, or binds it
     try:
         functions = _functions(text)

@@ -108,6 +108,14 @@ def g4():
     l5 += [major()]
     return major() in l2
 """,
+    "a table, mentioned once": """\
+d2 = {103: minor()}
+def g3():
+    d5 = d2
+    d5 |= {9: major()}
+def g4():
+    i5 = d2[minor()]
+""",
     "an item removed": """\
 l2 = [major()]
 def g4():
