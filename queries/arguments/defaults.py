@@ -96,12 +96,14 @@ def function_at(
         return None
     width = len(head[1])
     first = above = start
-    while above and lines[above - 1].strip():  # decorators, also ones that spread over lines
+    while above:  # decorators, also ones that spread over lines or have remarks below them
         above -= 1
-        deeper = len(lines[above]) - len(lines[above].lstrip()) > width
-        if lines[above].strip()[:1] == b"@":
+        begins = lines[above].strip()[:1]
+        if begins in (b"", b"#") or len(lines[above]) - len(lines[above].lstrip()) > width:
+            continue
+        if begins == b"@":
             first = above
-        elif not deeper and lines[above].strip()[:1] != b")":
+        elif begins != b")":
             break
     # The first line no deeper than the `def` may still belong to its signature or to a string.
     torn = False

@@ -164,3 +164,9 @@ def test_defaults_are_found_where_lines_in_brackets_go_further_out() -> None:
     )
     found = plugin.function_at(lines.encode().splitlines(), 5, "go", frozenset({"word"}))
     assert found is not None and (found.lineno, len(found.body)) == (2, 6)
+    remark = "@models(\n    'A',\n)\n# why\n\ndef go(x):\n    x.word = 1\n"
+    before = "class B:\n    @property\n    def a(self):\n        return 1\n\n"
+    bare_one = before + "def go(x):\n    x.word = 1\n"
+    for text, line, decorators in ((remark, 7, 1), (before + remark, 12, 1), (bare_one, 7, 0)):
+        found = plugin.function_at(text.encode().splitlines(), line, "go", frozenset({"word"}))
+        assert found is not None and len(found.decorator_list) == decorators
