@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING
 
@@ -74,7 +75,10 @@ def _past(word: str, text: str, every: bool, moved: bool, request: Request) -> P
     from auditor.trees.steps import ends_of
 
     notes: list[str] = []
-    repo, old, new = _range(text, word, request)
+    try:
+        repo, old, new = _range(text, word, request)
+    except UserError as error:
+        raise _of_releases(error, text) from None
     first, last = (old, "HEAD") if text == _RANGE else ends_of(text, f"audit history {word}")
     newer, older = _audited(last, request), _audited(first, request)
     gate, here = _gate(word, newer, older)
@@ -176,6 +180,15 @@ def _range(text: str, word: str, request: Request) -> tuple[GitRepo, str, str]:
         return tree.repo, line.first, line.last
 
 
+def _of_releases(error: UserError, text: str) -> UserError:
+    """The error, with what can be asked of two releases where the range names no commits but these."""
+    ends = text.split("..")
+    if error.code != "T002" or len(ends) != 2 or not all(re.fullmatch(r"\d+(\.\w+)+", end) for end in ends):
+        return error
+    hints = [f"audit diff {ends[0]} {ends[1]}        # releases; a history is of commits, such as A~500..A"]
+    return UserError(error.code, error.fact, place=error.place, hints=hints)
+
+
 def _of_commit(word: str, request: Request) -> Request:
     return request._replace(commit=word, release=None, wheel=None, installed=None, worktree=False)
 
@@ -199,7 +212,8 @@ def _gate(word: str, newer: Report, older: Report) -> tuple[Gate, bool]:
         try:
             gates, here = select(older, word)[0], False
         except UserError:
-            raise error from None
+            hints = [hint.replace("audit gate ", "audit history ", 1) for hint in error.hints]
+            raise UserError(error.code, error.fact, place=error.place, hints=hints) from None
     if len(gates) != 1:
         hints = [
             f"audit history {gate.id}    # {gate.path}:{gate.line} {gate.predicate}" for gate in gates[:6]

@@ -67,6 +67,8 @@ def _near_options(error: click.NoSuchOption, path: str) -> list[str]:
     import difflib
 
     word = error.option_name.lstrip("-")
+    if error.ctx is not None and word in _formats(error.ctx.command):
+        return [f"{path} --format {word} --output FILE"]
     own = {option.lstrip("-"): option for option in error.possibilities or ()}
     near = difflib.get_close_matches(word, own, n=1, cutoff=0.6)
     if near:
@@ -85,6 +87,14 @@ def _near_options(error: click.NoSuchOption, path: str) -> list[str]:
     if any("--assume" in param.opts for param in ctx.command.params):
         return [f"{path} --assume arg.{word.replace('-', '_')}=VALUE        # an argument of the server"]
     return []
+
+
+def _formats(command: click.Command) -> tuple[str, ...]:
+    """What a verb can print, as ``--format`` takes it; nothing where there is no such option."""
+    for param in command.params:
+        if "--format" in param.opts and isinstance(param.type, click.Choice):
+            return tuple(str(choice) for choice in param.type.choices)
+    return ()
 
 
 def _verbs_with(top: click.Context, option: str, but: str | None) -> list[str]:

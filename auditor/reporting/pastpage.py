@@ -50,6 +50,9 @@ def render(past: Past, console: Console, *, quiet: bool = False) -> None:
         page.paragraph(
             words if past.every else f"{words}, unless it was taken back in between (--every looks)"
         )
+        page.paragraph(
+            f"it stood as it is in {clean(past.old)} already: begin the range earlier to see where it came"
+        )
     page.write(console)
 
 

@@ -165,6 +165,8 @@ def test_unknown_option_suggests_the_near_one(capsys: pytest.CaptureFixture[str]
     assert run(groups.audit, "audit", ["targets", "--fromat", "json"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error[U001]: no such option: --fromat\nhelp: audit targets --format\n")
+    assert run(groups.audit, "audit", ["guard", "A", "B", "--html", "x.html"]) == 2
+    assert "\nhelp: audit guard --format html --output FILE\n" in capsys.readouterr().err
     assert run(groups.audit, "audit", ["targets", "--zzz"]) == 2
     assert capsys.readouterr().err == "error[U001]: no such option: --zzz\nhelp: audit targets --help\n"
 

@@ -172,7 +172,9 @@ def test_without_a_range_a_short_history_is_looked_at_from_its_first_commit(
         (("pick", "HEAD"), 2, "a range of commits is written A..B"),
         (("pick", "HEAD~1...HEAD"), 2, "a range of commits is written A..B"),
         (("nosuch", "HEAD~2..HEAD"), 2, "nothing in this tree is called"),
+        (("pikc", "HEAD~2..HEAD"), 2, "help: audit history pick"),
         (("pick", "nosuch..HEAD"), 2, "nosuch"),
+        (("pick", "0.5.18..0.5.20"), 2, "help: audit diff 0.5.18 0.5.20 "),
     ],
 )
 def test_wrong_ranges_and_gates(
