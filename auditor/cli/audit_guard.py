@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     example=(
         "audit guard 735a256 origin/main --target sm_120,sm_121",
         "audit guard known.json HEAD --repo ../sglang --exceptions deliberate.yaml",
-        "audit guard 0.5.18 0.5.20 --target sm_120 --patchset sm120",
-        "audit guard 0.5.18 0.5.20 --target sm_120,sm_121 --format html --output guard.html",
+        "audit guard 0.5.18 0.5.20 --target sm_121 --patchset sm120 --format html --output guard.html",
         "audit guard origin/main HEAD --target sm_120,sm_121 --fail-on missed-variant",
     ),
 )
