@@ -1,6 +1,7 @@
 """Make the committed audits in reports/: facts of each release and of one commit, their index, and the diffs.
 
     python scripts/reports.py --wheels .cache/wheels [--repo CLONE]     write all that can be had
+    python scripts/reports.py --wheels .cache/wheels --since 0.5.20     only these and later ones
     python scripts/reports.py --wheels .cache/wheels --check 0.5.12     hold a committed one against its wheel
 
 A committed audit is a baseline (`audit baseline write`), packed: gates, kernels and flags, for sm_120 and
@@ -120,13 +121,20 @@ def index(names: list[str], trips: dict[tuple[str, str], tuple[int, int]]) -> st
     return "\n".join([*out, END])
 
 
-def write(folder: Path, repo: str | None) -> int:
-    """Write all that can be had, and say what could not."""
+def write(folder: Path, repo: str | None, since: str = "") -> int:
+    """Write all that can be had, and say what could not. Releases before ``since`` stay as they are."""
     for name in ("facts", "diffs"):
         (ROOT / name).mkdir(exist_ok=True)
     last: tuple[str, Baseline] | None = None
     trips: dict[tuple[str, str], tuple[int, int]] = {}
-    for release in RELEASES:
+    for number, release in enumerate(RELEASES):
+        if since and number < RELEASES.index(since):
+            kept = committed(release)
+            if last is not None:
+                diff = changes(last[1], kept, kept.report)
+                trips[last[0], release] = (len(diff.changes), len(tripping(diff)))
+            last = release, kept
+            continue
         path = wheel(folder, release)
         if path is None:
             print(f"no wheel of {release} in {folder}: make wheels", file=sys.stderr)
@@ -178,12 +186,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--wheels", type=Path, default=Path(".cache/wheels"))
     parser.add_argument("--repo")
+    parser.add_argument("--since", choices=RELEASES, default="", help="leave those before it as they are")
     parser.add_argument("--check", nargs="+", metavar="RELEASE")
     words = parser.parse_args()
     try:
         if words.check:
             return max(check(words.wheels, release) for release in words.check)
-        return write(words.wheels, words.repo)
+        return write(words.wheels, words.repo, words.since)
     except UserError as error:
         print(error.render(), file=sys.stderr)
         return error.exit_code

@@ -24,6 +24,8 @@ from auditor.program.values import (
     ClassRef,
     Deferred,
     Function,
+    Instance,
+    Map,
     Partial,
 )
 from auditor.program.visiting import SHORT, Visiting
@@ -105,6 +107,31 @@ class Program(Visiting):
                     if called.roots:
                         line = module.places.get(name, (1, ""))[0]
                         self.learn(f"{module.name}.{name}", module, name, line, "function", called)
+
+        self._learn_looked_up()
+
+    def _learn_looked_up(self) -> None:
+        """Names that an object answers from a table, ``{"is_new": "is_new_supported"}``: where one of them
+        was met, the others lead to the GPU too, also where they stand beside no learned name."""
+        helpers = {e.short for e in self.learned.values() if e.kind == "function"}
+        for module in list(self._modules.values()):
+            if module is None or module.state != "done":
+                continue
+            values = [value.one for value in module.globals.values()]
+            tables = [table for table in values if isinstance(table, Map)]
+            keys = sorted(
+                {
+                    key
+                    for table in tables
+                    for key, text in table.items.items()
+                    if isinstance(key, str) and isinstance(text, str) and text in helpers
+                }
+            )
+            for this in values if keys else ():
+                if isinstance(this, Instance) and this.info.find("__getattr__") is not None:
+                    for key in keys:
+                        self.steps = STEPS
+                        self.attribute_of(this, key, self.module_frame(module))
 
     def forget_trees(self) -> None:
         """Drop syntax trees that can be parsed again: what follows discovery looks at few of them."""

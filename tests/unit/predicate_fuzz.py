@@ -321,7 +321,7 @@ class Predicates(program_fuzz.Maker):
                 )
             scope.append(name)
 
-    def predicates(self, count: int) -> dict[str, str]:
+    def predicates(self, count: int, short: bool = False) -> dict[str, str]:
         self.add("from example.kit import *")
         self.add("from example.kit import _nothing")
         self.add("from example.gpu import Explicit")
@@ -331,9 +331,10 @@ class Predicates(program_fuzz.Maker):
             name = self.fresh("g")
             self.add(f"def {name}():")
             scope: list[str] = []
-            self.lines_of(scope)
-            self.add(f"    if {self.test(scope)}:")
-            self.add(f"        return {self.test(scope, 1)}")
+            if not short:
+                self.lines_of(scope)
+                self.add(f"    if {self.test(scope)}:")
+                self.add(f"        return {self.test(scope, 1)}")
             self.add(f"    return {self.test(scope)}")
             self.add("")
         return {
@@ -344,9 +345,9 @@ class Predicates(program_fuzz.Maker):
         }
 
 
-def program(rng: Any, count: int) -> dict[str, str]:
-    """The files of a package with so many predicates."""
-    return Predicates(rng).predicates(count)
+def program(rng: Any, count: int, short: bool = False) -> dict[str, str]:
+    """The files of a package with so many predicates; ``short``: each of one line, as most of SGLang's are."""
+    return Predicates(rng).predicates(count, short)
 
 
 def faults(files: dict[str, str]) -> list[str]:
