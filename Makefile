@@ -6,7 +6,7 @@ PYTHON = python3
 VENV = .venv
 RELEASE = 0.5.23
 TARGET = sm_120
-PYTEST_ARGS = -q -n auto
+PYTEST_ARGS = -q -n auto --dist worksteal
 
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check --quiet
