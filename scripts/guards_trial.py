@@ -102,11 +102,6 @@ def without(test: str) -> Change:
     return change
 
 
-def unregistered(node: Any) -> None:
-    """The decorators are gone."""
-    node.decorator_list.clear()
-
-
 RAISES = f"import torch\nif {ROOT}:\n    raise NotImplementedError('not on 12.x')"
 ASSERTS = f"{HELPER}assert not is_sm120_supported()"
 DSA = f"{LAYERS}/attention/dsa_backend.py"
