@@ -122,14 +122,14 @@ def test_ci_runs_what_make_check_runs() -> None:
     assert os.access(ROOT / ".ci" / "run", os.X_OK)
     makefile = (ROOT / "Makefile").read_text()
     (check,) = re.findall(r"^check: (.+)$", makefile, re.MULTILINE)
-    assert re.findall(r"^make (\w+)$", script, re.MULTILINE) == check.split()
+    assert re.findall(r"^make ([\w-]+)$", script, re.MULTILINE) == check.split()
 
 
 def test_every_room_is_under_the_import_contract() -> None:
     tomllib = pytest.importorskip("tomllib" if sys.version_info >= (3, 11) else "tomli")
     with open(ROOT / "pyproject.toml", "rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]
-    (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
+    (layers,) = [c["layers"] for c in contracts if c["type"] == "layers" and "containers" not in c]
     listed = {name.strip() for layer in layers for name in re.split("[:|]", layer)}
     rooms = {
         f"auditor.{path.stem}"

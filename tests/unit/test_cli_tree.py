@@ -60,7 +60,7 @@ REPORT = Report(
     gates=(
         gate("aaaa1111", 10, 30, "Runner.pick"),
         gate("aaaa2222", 12, 14, "Runner.pick"),
-        gate("bbbb1111", 40, 44, "other", verdict={"sm_120": "blocked"}, via=()),
+        gate("bbbb1111", 40, 44, "other", verdict={"sm_100": "same", "sm_120": "blocked"}, via=()),
     ),
     findings=(
         Finding("moe/x", "bbbb1111", "pkg/a.py", 40, "other", {"sm_120": "workaround"}, "warning", "says so"),
