@@ -9,9 +9,9 @@ from __future__ import annotations
 import hashlib
 
 from auditor.errors import UserError
+from auditor.gates.cache import tool_digest
 from auditor.patching.line import Line, relevant
 from auditor.patching.model import ChangeSet, Outcome
-from auditor.patching.outcomes import tool_digest
 from auditor.patching.porthistory import History, Landing, goes_again, landed
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import remembered

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from functools import lru_cache
-from pathlib import Path
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from auditor.gates.cache import WatchedTree
+from auditor.gates.cache import WatchedTree, tool_digest
 from auditor.patching.delta import FileDelta, delta, redo
 from auditor.patching.model import HunkResult, Outcome
 from auditor.readback import Damaged, from_msgpack
@@ -36,6 +34,7 @@ Work = Callable[[SourceTree, Blobs], Outcome]
 class _Kept(msgspec.Struct):
     paths: dict[str, str]  # path -> blob id, "" where there was none
     blobs: dict[str, bool]  # blob id that was asked for -> whether it was there
+    there: dict[str, bool]  # path of which only was asked whether it is there -> whether it was
     listing: str  # id of the whole listing where that was asked for, else ""
     status: str
     hunks: list[HunkResult]
@@ -70,6 +69,7 @@ def outcome_of(key: str, tree: SourceTree, blobs: Blobs, work: Work) -> Outcome:
         if not listing
         else {},
         asked,
+        {} if listing else {path: held for path, held in sorted(watched.there.items())},
         listing,
         outcome.status,
         list(outcome.hunks),
@@ -82,15 +82,6 @@ def outcome_of(key: str, tree: SourceTree, blobs: Blobs, work: Work) -> Outcome:
     if len(data) <= _MOST:
         store_bytes(_KIND, name, data)
     return outcome
-
-
-@lru_cache(maxsize=1)
-def tool_digest() -> str:
-    """A digest of the code that decides."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 def _stored(name: str) -> list[_Kept]:
@@ -107,6 +98,8 @@ def _stored(name: str) -> list[_Kept]:
 def _same(entry: _Kept, tree: SourceTree, blobs: Blobs) -> bool:
     here = tree.blobs()
     if any(here.get(path, "") != oid for path, oid in entry.paths.items()):
+        return False
+    if any((path in here) != held for path, held in entry.there.items()):
         return False
     if entry.listing and entry.listing != _listing(tree):
         return False

@@ -14,10 +14,10 @@ from functools import lru_cache
 import msgspec
 
 from auditor.errors import UserError
+from auditor.gates.cache import tool_digest
 from auditor.patching.line import Line, gallop, relevant, turn
 from auditor.patching.merged import exact_tip, landing_before
 from auditor.patching.model import ChangeSet, Outcome
-from auditor.patching.outcomes import tool_digest
 from auditor.patching.patchset import Patch
 from auditor.patching.port import port
 from auditor.patching.porthistory import MERGED

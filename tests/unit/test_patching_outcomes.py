@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -42,3 +43,31 @@ def test_a_patch_that_searched_many_files_is_kept_for_many_trees(
     (tmp_path / "1/a/folder/with/a/long/name/file_0001.py").write_text("x = 5\n")
     outcome_of("key", FolderTree(tmp_path / "1"), lambda oid: None, work)
     assert len(ran) == 4
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda tree: "b.py" in tree.blobs(),
+        lambda tree: tree.blobs().get("b.py") is not None,
+        lambda tree: any(path == "b.py" for path in tree.blobs()),
+        lambda tree: len(tree.blobs()) == 2,
+        lambda tree: bool(tree.matching_paths(r"b.*")),
+        lambda tree: bool([path for path, _ in tree.blobs().items() if path == "b.py"]),
+    ],
+)
+def test_what_is_not_there_is_looked_at_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: Any
+) -> None:
+    monkeypatch.setenv("SGLANG_AUDITOR_CACHE_DIR", str(tmp_path / "cache"))
+    without, beside = tmp_path / "without", tmp_path / "beside"
+    for root, names in ((without, ("a.py",)), (beside, ("a.py", "b.py"))):
+        root.mkdir()
+        for name in names:
+            (root / name).write_text("x = 1\n")
+
+    def work(watched: SourceTree, blobs: object) -> Outcome:
+        return Outcome("clean" if look(watched) else "obsolete")
+
+    for root, status in ((without, "obsolete"), (beside, "clean"), (without, "obsolete")):
+        assert outcome_of("key", FolderTree(root), lambda oid: None, work).status == status
