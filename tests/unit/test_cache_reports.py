@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from auditor.cli.source import _decoded, _encoded
-from auditor.gates import audit as audit_module
 from auditor.gates.cache import Asked, Kept, kept_report
 from auditor.program.nodes import children, walk
 from auditor.program.words import Words, has_word
@@ -50,20 +48,6 @@ ASKED = Asked(("sm_120", "sm_121"), "sm_100", {}, False, "sglang")
 @pytest.fixture(autouse=True)
 def cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("SGLANG_AUDITOR_CACHE_DIR", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Grows by one with each real evaluation."""
-    seen: list[str] = []
-    real = audit_module.audit
-
-    def counted(tree: SourceTree, *rest: Any, **more: Any) -> Any:
-        seen.append(tree.info().content_id)
-        return real(tree, *rest, **more)
-
-    monkeypatch.setattr(audit_module, "audit", counted)
-    return seen
 
 
 def project(folder: Path, **changes: str | None) -> SourceTree:

@@ -6,12 +6,10 @@ import os
 import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from auditor.cli.source import _decoded, _encoded
-from auditor.gates import audit as audit_module
 from auditor.gates.cache import Asked, kept_report
 from auditor.program.same import Different, Moved
 from auditor.trees.base import SourceTree
@@ -125,20 +123,6 @@ FILES = {
     "srt/child.py": CHILD,
     "srt/other.py": "def work(x):\n    return x + 1\n",
 }
-
-
-@pytest.fixture
-def evaluated(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Grows by one with each real evaluation."""
-    seen: list[str] = []
-    real = audit_module.audit
-
-    def counted(tree: SourceTree, *rest: Any, **more: Any) -> Any:
-        seen.append(tree.info().content_id)
-        return real(tree, *rest, **more)
-
-    monkeypatch.setattr(audit_module, "audit", counted)
-    return seen
 
 
 @pytest.fixture(scope="module")
