@@ -31,23 +31,23 @@ def from_json(data: bytes, type_: type[T]) -> T:
     """JSON as a msgspec type."""
     import msgspec
 
-    try:
-        return msgspec.json.decode(data, type=type_)
-    except RecursionError:
-        raise Damaged("it is nested too deeply") from None
-    except (msgspec.MsgspecError, ValueError) as error:
-        raise Damaged(str(error)) from None
+    found: T = _decoded(msgspec.json.decode, data, type_)
+    return found
 
 
 def from_msgpack(data: bytes, type_: Any) -> Any:
     """MessagePack as a msgspec type."""
     import msgspec
 
+    return _decoded(msgspec.msgpack.decode, data, type_)
+
+
+def _decoded(decode: Any, data: bytes, type_: Any) -> Any:
     try:
-        return msgspec.msgpack.decode(data, type=type_)
+        return decode(data, type=type_)
     except RecursionError:
         raise Damaged("it is nested too deeply") from None
-    except (msgspec.MsgspecError, ValueError) as error:
+    except ValueError as error:  # msgspec's own are ValueErrors too
         raise Damaged(str(error)) from None
 
 
