@@ -249,7 +249,7 @@ def run_baseline(tool: str, tree: WorkTree, patch: Path, base: str) -> tuple[int
                 return 4, "the patch does not apply to its own base"
         made = subprocess.run(["git", "write-tree"], cwd=tree.root, env=index, stdout=subprocess.PIPE)
         theirs = made.stdout.decode().strip()
-        commits = []
+        commits: list[str] = []
         for of, parent in ((f"{base}^{{tree}}", ""), (theirs, "0")):
             more = ["-p", commits[0]] if parent else []
             commits.append(tree.git("commit-tree", "-m", "x", *more, of)[1].decode().strip())

@@ -1,8 +1,10 @@
 // How long the HTML pages take to answer, in milliseconds of CPU of the page's own thread (so that a busy machine
-// does not count): node scripts/bench_pages.mjs PAGE.html ...   Needs `npm install puppeteer-core` and a Chromium,
-// named by CHROMIUM where it is not /usr/bin/chromium.
+// does not count), median of three: node scripts/figures/pages.mjs PAGE.html ... prints a line of JSON a page. PUPPETEER
+// names a folder in which `npm install puppeteer-core` was run, CHROMIUM the browser if it is not /usr/bin/chromium.
+import { createRequire } from "node:module";
 import { resolve } from "node:path";
-import puppeteer from "puppeteer-core";
+
+const puppeteer = createRequire(resolve(process.env.PUPPETEER || ".", "from.js"))("puppeteer-core");
 
 const executablePath = process.env.CHROMIUM || "/usr/bin/chromium";
 const browser = await puppeteer.launch({ executablePath, args: ["--no-sandbox"], headless: true });
@@ -38,7 +40,7 @@ async function look(file) {
 for (const file of process.argv.slice(2)) {
   const rounds = [];
   for (let n = 0; n < 3; n++) rounds.push(await look(file));
-  const words = Object.keys(rounds[0]).map(name => `${name} ${Math.round(median(rounds.map(round => round[name])))}`);
-  console.log(`${file}: ${words.join(", ")} ms`);
+  const took = Object.keys(rounds[0]).map(name => [name, Math.round(median(rounds.map(round => round[name])))]);
+  console.log(JSON.stringify(Object.fromEntries([["page", file], ...took])));
 }
 await browser.close();

@@ -1,0 +1,1 @@
+"""The figures of docs/benchmarks.md: a module a section (``sections.py``), run by ``scripts/bench.py``."""
