@@ -30,10 +30,10 @@ from pathlib import Path
 
 import msgspec
 
-from auditor.cli.quick import request_of
+from auditor.cli.audit.quick import request_of
+from auditor.cli.audit.twotrees import flags_of, kernels_of
 from auditor.cli.request import Request
 from auditor.cli.source import audited
-from auditor.cli.twotrees import flags_of, kernels_of
 from auditor.gates.cache import LOOKED, RECENT, Asked, tool_digest
 from auditor.gates.cache import Kept as CacheOf
 from auditor.gates.model import Report

@@ -29,8 +29,8 @@ import kill_trial
 
 from auditor.cli.clickrun import run
 from auditor.cli.groups import patches
-from auditor.patching.diffwrite import write_diff
-from auditor.patching.linediff import file_change
+from auditor.patching.diffs.lines import file_change
+from auditor.patching.diffs.write import write_diff
 from auditor.patching.model import FileChange
 from auditor.patching.write.journal import JOURNAL
 from auditor.patching.write.operations import Step

@@ -20,10 +20,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from auditor.cli.papers import diff_paper
+from auditor.cli.audit.papers import diff_paper
+from auditor.cli.audit.twotrees import Compared, flags_of, kernels_of
 from auditor.cli.request import SPECS, Request, build
 from auditor.cli.source import audited, opened
-from auditor.cli.twotrees import Compared, flags_of, kernels_of
 from auditor.errors import UserError
 from auditor.gates.model import VERDICTS, Report
 from auditor.history.baseline import Baseline, baseline, dumps, loads

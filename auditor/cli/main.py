@@ -32,11 +32,11 @@ def _run(program: Program, arguments: list[str]) -> int:
     inner = program is UMBRELLA and arguments[:1] == [AUDIT.name]
     words = arguments[1:] if inner else arguments
     if (inner or program.projects) and words and words[0] in AUDIT.project_names():
-        from auditor.cli.quick import request_of
+        from auditor.cli.audit.quick import request_of
 
         request = request_of(words[0], words[1:])
         if request is not None:
-            from auditor.cli.project import audit_project
+            from auditor.cli.audit.report import audit_project
             from auditor.cli.run import guarded
 
             return guarded(lambda: audit_project(request), arguments)

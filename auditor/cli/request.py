@@ -1,7 +1,7 @@
 """The options of the verbs that audit a tree, as data, and the request that they come to.
 
 Two parsers share this table: click, which knows everything about help, completion and mistakes, and the quick
-one of :mod:`auditor.cli.quick`, which saves importing click where the words are plain.
+one of :mod:`auditor.cli.audit.quick`, which saves importing click where the words are plain.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from auditor.errors import UserError
 from auditor.lazyre import lazy
 
-#: Values of ``--format`` for other tools; see :mod:`auditor.cli.papers`.
+#: Values of ``--format`` for other tools; see :mod:`auditor.cli.audit.papers`.
 FORMATS = ("sarif", "github", "markdown", "junit")
 #: What is audited where nothing else is named.
 DEFAULT_PROJECT = "sglang"

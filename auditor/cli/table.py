@@ -37,7 +37,7 @@ class Program(NamedTuple):
         return tuple(sorted(name[:-5] for name in names if name.endswith(".yaml") and name[0] not in "._"))
 
 
-PROJECT = Verb("every gate of the project in one tree, worst first", "auditor.cli.audit_project:project")
+PROJECT = Verb("every gate of the project in one tree, worst first", "auditor.cli.audit.project:project")
 
 _CODES = (
     "0  done",
@@ -60,27 +60,27 @@ AUDIT = Program(
     codes=_CODES,
     verbs={
         "gate": Verb(
-            "what one gate decides on every target, what hangs on it", "auditor.cli.audit_gate:gate"
+            "what one gate decides on every target, what hangs on it", "auditor.cli.audit.gate:gate"
         ),
-        "path": Verb("what a server start does for one model on one target", "auditor.cli.audit_path:path"),
+        "path": Verb("what a server start does for one model on one target", "auditor.cli.audit.path:path"),
         "predicates": Verb(
             "what each arch helper of the tree means on every target",
-            "auditor.cli.audit_predicates:predicates",
+            "auditor.cli.audit.predicates:predicates",
         ),
         "kernels": Verb(
-            "which compiled kernels each target has, and why not", "auditor.cli.audit_kernels:kernels"
+            "which compiled kernels each target has, and why not", "auditor.cli.audit.kernels:kernels"
         ),
-        "diff": Verb("what changed in meaning between two trees", "auditor.cli.audit_diff:diff"),
-        "guard": Verb("did a newer tree change what these targets rely on", "auditor.cli.audit_guard:guard"),
+        "diff": Verb("what changed in meaning between two trees", "auditor.cli.audit.diff:diff"),
+        "guard": Verb("did a newer tree change what these targets rely on", "auditor.cli.audit.guard:guard"),
         "baseline": Verb(
-            "what is known of a tree, kept for the guard", "auditor.cli.audit_baseline:baseline"
+            "what is known of a tree, kept for the guard", "auditor.cli.audit.baseline:baseline"
         ),
-        "history": Verb("which commits changed what a gate means", "auditor.cli.audit_history:history"),
-        "sweep": Verb("how the gates of every commit of a range stand", "auditor.cli.audit_sweep:sweep"),
-        "trend": Verb("gates per verdict over time, from a sweep", "auditor.cli.audit_trend:trend"),
-        "targets": Verb("which GPUs are known and what each can do", "auditor.cli.audit_targets:targets"),
-        "query": Verb("named patterns: list, show, new, test, lint", "auditor.cli.audit_query:query"),
-        "cache": Verb("what is cached and where: info, clear", "auditor.cli.audit_cache:cache"),
+        "history": Verb("which commits changed what a gate means", "auditor.cli.audit.history:history"),
+        "sweep": Verb("how the gates of every commit of a range stand", "auditor.cli.audit.sweep:sweep"),
+        "trend": Verb("gates per verdict over time, from a sweep", "auditor.cli.audit.trend:trend"),
+        "targets": Verb("which GPUs are known and what each can do", "auditor.cli.audit.targets:targets"),
+        "query": Verb("named patterns: list, show, new, test, lint", "auditor.cli.audit.query:query"),
+        "cache": Verb("what is cached and where: info, clear", "auditor.cli.audit.cache:cache"),
         "completion": Verb("the script that completes words in a shell", "auditor.cli.completion:completion"),
     },
 )
@@ -92,32 +92,32 @@ PATCHES = Program(
     examples=("patches status sm120 --onto v0.5.18",),
     codes=_CODES,
     verbs={
-        "list": Verb("which patchsets there are", "auditor.cli.patches_list:list_"),
-        "show": Verb("what a patch changes and why it exists", "auditor.cli.patches_show:show"),
+        "list": Verb("which patchsets there are", "auditor.cli.patches.list:list_"),
+        "show": Verb("what a patch changes and why it exists", "auditor.cli.patches.show:show"),
         "status": Verb(
-            "does my stack still apply to this tree, patch by patch", "auditor.cli.patches_status:status"
+            "does my stack still apply to this tree, patch by patch", "auditor.cli.patches.status:status"
         ),
         "apply": Verb(
             "write a patchset to a checkout, wheel folder or installed copy",
-            "auditor.cli.patches_apply:apply",
+            "auditor.cli.patches.apply:apply",
         ),
-        "revert": Verb("take it out again", "auditor.cli.patches_revert:revert"),
+        "revert": Verb("take it out again", "auditor.cli.patches.revert:revert"),
         "verify": Verb(
             "is a tree what the lock says, and do the audit's postconditions hold",
-            "auditor.cli.patches_verify:verify",
+            "auditor.cli.patches.verify:verify",
         ),
-        "rebase": Verb("move a patchset to a new base", "auditor.cli.patches_rebase:rebase"),
-        "port": Verb("carry one patch to another version", "auditor.cli.patches_port:port"),
-        "explain": Verb("why a patch conflicts, and what to do", "auditor.cli.patches_explain:explain"),
-        "export": Verb("write patches as mail or diff files", "auditor.cli.patches_export:export"),
-        "import": Verb("turn diffs, overlays or scripts into patches", "auditor.cli.patches_import:import_"),
-        "new": Verb("start a patch", "auditor.cli.patches_new:new"),
-        "lint": Verb("are patchset files well formed", "auditor.cli.patches_lint:lint"),
-        "lock": Verb("pin base, hashes and result", "auditor.cli.patches_lock:lock"),
-        "diff": Verb("what changed between two versions of a patchset", "auditor.cli.patches_diff:diff"),
+        "rebase": Verb("move a patchset to a new base", "auditor.cli.patches.rebase:rebase"),
+        "port": Verb("carry one patch to another version", "auditor.cli.patches.port:port"),
+        "explain": Verb("why a patch conflicts, and what to do", "auditor.cli.patches.explain:explain"),
+        "export": Verb("write patches as mail or diff files", "auditor.cli.patches.export:export"),
+        "import": Verb("turn diffs, overlays or scripts into patches", "auditor.cli.patches.import_:import_"),
+        "new": Verb("start a patch", "auditor.cli.patches.new:new"),
+        "lint": Verb("are patchset files well formed", "auditor.cli.patches.lint:lint"),
+        "lock": Verb("pin base, hashes and result", "auditor.cli.patches.lock:lock"),
+        "diff": Verb("what changed between two versions of a patchset", "auditor.cli.patches.diff:diff"),
         "doctor": Verb(
             "was a run stopped in the middle, and are the files as recorded",
-            "auditor.cli.patches_doctor:doctor",
+            "auditor.cli.patches.doctor:doctor",
         ),
     },
 )

@@ -116,7 +116,7 @@ class PatchsetType(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
         """Patchsets that are here and those that come with the tool."""
-        from auditor.patching.patchset import list_patchsets
+        from auditor.patching.sets.patchset import list_patchsets
 
         return _starting((name for name, _ in list_patchsets()), incomplete)
 
@@ -128,7 +128,7 @@ class PatchType(click.ParamType):
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Item]:
         """The patches of that patchset, in its order, without those that are typed already."""
-        from auditor.patching.patchset import find_patchset, load_outline
+        from auditor.patching.sets.patchset import find_patchset, load_outline
 
         folder = ctx.params.get("folder")
         where = Path(folder) if folder else None

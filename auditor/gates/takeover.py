@@ -116,7 +116,7 @@ def taken(
         return None
     if any(matching_paths(blobs, pattern) != found for pattern, found in record["matching"].items()):
         return None
-    from auditor.native.digest import native_digest
+    from auditor.native.sources.digest import native_digest
 
     if native_digest(tree, profile) != record["native"]:
         return None

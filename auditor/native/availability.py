@@ -18,19 +18,19 @@ from auditor.errors import UserError
 from auditor.gates.audit import no_collector
 from auditor.gates.cache import tree_facts
 from auditor.gates.model import Problem, TreeFacts
-from auditor.native.built import Compiled, lay_over, merged_rows, rows_of_objects, settle
-from auditor.native.cmake_values import merged
-from auditor.native.cxx_guards import Guards
-from auditor.native.cxx_ops import MARK, Registration, registrations
-from auditor.native.cxx_program import CxxProgram
-from auditor.native.cxx_text import condition_around, every_part, prepare
+from auditor.native.built.compiled import Compiled, lay_over, merged_rows, rows_of_objects, settle
+from auditor.native.cmake.values import merged
+from auditor.native.cxx.guards import Guards
+from auditor.native.cxx.ops import MARK, Registration, registrations
+from auditor.native.cxx.program import CxxProgram
+from auditor.native.cxx.text import condition_around, every_part, prepare
 from auditor.native.model import OUTCOMES, Availability, Built, Cell, Library, Row, Step
 from auditor.native.packages import package_records
-from auditor.native.registry_python import python_rows, python_side
-from auditor.native.source import SUFFIXES, NativeSource, Part, native_sources
-from auditor.native.source_loader import Pick, picks, same_name
-from auditor.native.source_macros import Macros
-from auditor.native.triton_build import compiler_version
+from auditor.native.python_rows import python_rows, python_side
+from auditor.native.sources.libraries import SUFFIXES, NativeSource, Part, native_sources
+from auditor.native.sources.loader import Pick, picks, same_name
+from auditor.native.sources.macros import Macros
+from auditor.native.triton.build import compiler_version
 from auditor.profile import Profile, load_profile
 from auditor.trees.base import SourceTree
 

@@ -18,7 +18,7 @@ from auditor import yamlio
 from auditor.arch import load_targets
 from auditor.data import data_root
 from auditor.gates.model import Finding, Predicate
-from auditor.gates.path_packages import Requirement, normal_name, requirements
+from auditor.gates.path.packages import Requirement, normal_name, requirements
 from auditor.native.model import Package
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree

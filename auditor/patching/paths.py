@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 from auditor.errors import UserError
 from auditor.lazyre import lazy
-from auditor.patching.diffpaths import check_path, plain_name
+from auditor.patching.diffs.paths import check_path, plain_name
 
 #: Where records of what was applied lie in a folder without git.
 STATE_FOLDER = ".patches-state"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from auditor.gates.model import VERDICTS
-from auditor.gates.path_model import Dossier
+from auditor.gates.path.model import Dossier
 from auditor.reporting.published import TARGET, described, indented, report_schema
 
 #: Names the form for good.

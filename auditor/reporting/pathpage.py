@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from auditor.gates.path_choice import opposite
-from auditor.gates.path_model import (
+from auditor.gates.path.choice import opposite
+from auditor.gates.path.model import (
     Argument,
     Choice,
     Dossier,

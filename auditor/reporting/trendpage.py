@@ -1,4 +1,4 @@
-"""A trend in a terminal and as JSON. :mod:`auditor.reporting.trendhtml` draws it."""
+"""A trend in a terminal and as JSON. :mod:`auditor.reporting.html.trend` draws it."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from auditor.arch import load_targets
-from auditor.native.registry import NO_WORD, registry_rows
+from auditor.native.registry.rows import NO_WORD, registry_rows
 from auditor.profile import load_profile
 
 

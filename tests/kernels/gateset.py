@@ -7,7 +7,7 @@ from typing import Any
 
 from auditor.patching.kernels.gate import run_gate
 from auditor.patching.kernels.report import GateReport, GateRow
-from auditor.patching.patchset import load_patchset
+from auditor.patching.sets.patchset import load_patchset
 
 KERNELS = """
 import triton

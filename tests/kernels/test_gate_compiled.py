@@ -10,7 +10,7 @@ import jsonschema
 import pytest
 
 from auditor.data import data_root
-from auditor.native.triton_build import compiler_version
+from auditor.native.triton.build import compiler_version
 from auditor.patching.kernels.pin import TRITON
 from auditor.patching.kernels.report import GateReport, gate_schema, report_json
 from tests.kernels.gateset import GLUON, KERNELS, PRODUCT, SHARED, SPILLING, gate, patchset, rows

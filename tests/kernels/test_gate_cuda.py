@@ -11,7 +11,7 @@ import pytest
 from auditor.errors import UserError
 from auditor.patching.kernels import gate as gates
 from auditor.patching.kernels.declared import declared_kernels, undeclared
-from auditor.patching.patchset import load_patchset
+from auditor.patching.sets.patchset import load_patchset
 from tests.kernels.gateset import gate, patchset, rows
 from tests.kernels.test_gate_compiled import pytestmark as needs_triton
 

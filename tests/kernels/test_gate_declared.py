@@ -10,13 +10,13 @@ import pytest
 
 from auditor.arch import blocks_per_sm, load_targets
 from auditor.errors import UserError
-from auditor.native.machine_code import Unreadable, instructions, resources, threads
+from auditor.native.triton.machine_code import Unreadable, instructions, resources, threads
 from auditor.patching.kernels import pin
 from auditor.patching.kernels.declared import declared_kernels, undeclared
 from auditor.patching.kernels.formula import Wrong, names_of, value_of
 from auditor.patching.kernels.launches import launches_of, wrong_declarations
-from auditor.patching.lint import lint_patchset
-from auditor.patching.patchset import load_patchset
+from auditor.patching.sets.lint import lint_patchset
+from auditor.patching.sets.patchset import load_patchset
 from auditor.trees.workers import Lost, run_all
 from tests.kernels.gateset import KERNELS, PRODUCT, SHARED, SPILLING, patchset
 

@@ -6,7 +6,7 @@ import pytest
 
 from auditor.data import data_root
 from auditor.patching.kernels.gate import run_gate
-from auditor.patching.patchset import load_patchset
+from auditor.patching.sets.patchset import load_patchset
 from tests.kernels.test_gate_compiled import pytestmark as needs_triton
 
 pytestmark = needs_triton

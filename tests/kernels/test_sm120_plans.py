@@ -18,7 +18,7 @@ import pytest
 from auditor.data import data_root
 from auditor.patching.kernels.declared import Declared, declared_kernels
 from auditor.patching.kernels.launches import launches_of
-from auditor.patching.patchset import load_patchset
+from auditor.patching.sets.patchset import load_patchset
 
 FILES = data_root() / "patchsets" / "sm120" / "files/python/sglang/srt/layers/attention"
 SPLITS = ("sm120_sparse_decode", "sm120_sparse_decode_gluon")

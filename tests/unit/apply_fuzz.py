@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auditor.errors import UserError
-from auditor.patching.diffs import OPT_IN, parse_patch
-from auditor.patching.filemodes import with_modes
+from auditor.patching.diffs.parse import OPT_IN, parse_patch
 from auditor.patching.model import ChangeSet, FileChange, Outcome
-from auditor.patching.port import port
-from auditor.patching.porthunks import reverse
+from auditor.patching.planning.filemodes import with_modes
+from auditor.patching.port.carry import port
+from auditor.patching.port.hunks import reverse
 from auditor.queries.exampletree import MemoryTree
 from auditor.trees.names import blob_id
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from auditor.patching.diffs import OPT_IN, parse_patch
+from auditor.patching.diffs.parse import OPT_IN, parse_patch
 from auditor.patching.model import ChangeSet, FileChange, Hunk
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -101,7 +101,7 @@ def test_a_binary_change_carries_its_mode_and_its_new_name() -> None:
 
 
 def test_hunks_that_would_glue_two_lines_do_not_fit() -> None:
-    from auditor.patching.porthunks import apply_hunks
+    from auditor.patching.port.hunks import apply_hunks
 
     hunk = Hunk(1, 1, ((" ", b"x\n"), ("-", b"y\n"), ("+", b"y")))
     assert apply_hunks([b"x\n", b"y\n", b"z\n"], [hunk]) is None

@@ -149,7 +149,7 @@ def test_a_wheel_is_unpacked_once(
         raise AssertionError("read again")
 
     with monkeypatch.context() as patch:
-        patch.setattr("auditor.native.binaries.read_object", unexpected)
+        patch.setattr("auditor.native.built.binaries.read_object", unexpected)
         assert answer(capsys, "--wheel", path) == first
     # Damaged or from elsewhere: as good as none.
     kept = [f for f in (tmp_path / "cache").rglob("*") if f.is_file() and "kernel-objects" in str(f)]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from auditor.cli import audit_project
+from auditor.cli.audit import project as audit_project
+from auditor.cli.audit.quick import request_of
 from auditor.cli.clickrun import run
-from auditor.cli.quick import request_of
 from auditor.cli.request import SPECS, Request
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -126,7 +126,7 @@ def test_everything_else_is_left_to_click(words: list[str]) -> None:
 
 def test_a_plain_line_does_not_import_click(tmp_path: Path) -> None:
     code = (
-        "import sys; from auditor.cli.main import audit; import auditor.cli.project as p\n"
+        "import sys; from auditor.cli.main import audit; import auditor.cli.audit.report as p\n"
         "p.audit_project = lambda request: print(request.commit) or 1\n"
         "sys.argv = ['audit', 'sglang', '--commit', 'abc']; code = audit()\n"
         "heavy = {'libcst', 'git', 'rich', 'yaml', 'click'}\n"

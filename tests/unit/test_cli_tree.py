@@ -13,9 +13,9 @@ import msgspec
 import pytest
 
 from auditor.cli import groups
-from auditor.cli.audit_gate import select
+from auditor.cli.audit.gate import select
+from auditor.cli.audit.report import exit_code
 from auditor.cli.clickrun import run
-from auditor.cli.project import exit_code
 from auditor.errors import UserError
 from auditor.gates.model import Arm, Effect, Finding, Gate, Predicate, Problem, Report, TreeFacts
 from auditor.trees.base import TreeInfo
@@ -400,7 +400,7 @@ def test_every_place_that_a_page_prints_leads_somewhere(
     )
     alone = Finding("pd/default", "", "pkg/env.py", 7, "Flags", {"sm_120": "wrong-default"}, "note", "is UCX")
     report = msgspec.structs.replace(REPORT, findings=(*REPORT.findings, size, alone))
-    monkeypatch.setattr("auditor.cli.audit_gate.audited", lambda tree, request: report)
+    monkeypatch.setattr("auditor.cli.audit.gate.audited", lambda tree, request: report)
     assert audit("gate", "a.py:90") == 0
     page = capsys.readouterr().out
     assert page.startswith("pkg.a.other\n") and "too many  (moe/size)" in page
@@ -418,7 +418,7 @@ def test_every_place_that_a_page_prints_leads_somewhere(
 def test_many_gates_are_listed_by_line(
     calls: Calls, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("auditor.cli.audit_gate._IN_FULL", 1)
+    monkeypatch.setattr("auditor.cli.audit.gate._IN_FULL", 1)
     assert audit("gate", "pick") == 0
     assert capsys.readouterr().out.splitlines() == [
         "aaaa1111  pkg/a.py:10  Runner.pick  wide()",

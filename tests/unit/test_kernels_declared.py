@@ -9,7 +9,7 @@ import pytest
 
 from auditor import yamlio
 from auditor.errors import UserError
-from auditor.patching.header import PatchFile
+from auditor.patching.sets.header import PatchFile
 
 DOCS = Path(__file__).parents[2] / "docs" / "kernels.md"
 

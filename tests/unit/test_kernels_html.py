@@ -9,7 +9,7 @@ from browser import HOSTILE, facts, policy, toured
 
 from auditor.gates.model import Problem
 from auditor.native.model import Availability, Cell, Row, Step
-from auditor.reporting.kernelshtml import page
+from auditor.reporting.html.kernels import page
 
 
 def found(name: str = "ns::op", reason: str = "lib: 90a") -> Availability:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from auditor.native.cmake import MAX_FAULTS, read
-from auditor.native.objects import read_object
+from auditor.native.built.objects import read_object
+from auditor.native.cmake.parse import MAX_FAULTS, read
 from tests.unit.test_native_tags import cells, said
 
 

@@ -17,11 +17,18 @@ from hypothesis import strategies as st
 
 from auditor.arch.targets import load_targets
 from auditor.errors import UserError
-from auditor.native.binaries import Binaries, architectures, library_of, object_cell, read_binaries, rows
-from auditor.native.built import kernels_file
-from auditor.native.objects import ObjectFacts, read_object
-from auditor.native.second import compare, second_opinion
-from auditor.native.strings import schema_name, tidy
+from auditor.native.built.binaries import (
+    Binaries,
+    architectures,
+    library_of,
+    object_cell,
+    read_binaries,
+    rows,
+)
+from auditor.native.built.compiled import kernels_file
+from auditor.native.built.objects import ObjectFacts, read_object
+from auditor.native.built.second import compare, second_opinion
+from auditor.native.built.strings import schema_name, tidy
 from auditor.queries.exampletree import PROFILE
 from auditor.trees.base import BigFiles
 from auditor.trees.folder import FolderTree
@@ -263,9 +270,9 @@ def test_noise_around_magics(front: bytes, parts: list[bytes]) -> None:
 )
 def test_hostile_repetition_ends(unit: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything that costs more than passing over it is counted, and stops being looked at."""
-    monkeypatch.setattr("auditor.native.fatbin.MAX_IMAGES", 300)
-    monkeypatch.setattr("auditor.native.fatbin.MAX_WRONG", 300)
-    monkeypatch.setattr("auditor.native.strings.MOST_BYTES", 30_000)
+    monkeypatch.setattr("auditor.native.built.fatbin.MAX_IMAGES", 300)
+    monkeypatch.setattr("auditor.native.built.fatbin.MAX_WRONG", 300)
+    monkeypatch.setattr("auditor.native.built.strings.MOST_BYTES", 30_000)
     facts = read(unit * (2_000_000 // len(unit)))
     assert any("the rest is not read" in problem for problem in facts.problems)
     assert len(facts.problems) < 30

@@ -6,12 +6,12 @@ import random
 
 import pytest
 
-from auditor.native.cmake import read
-from auditor.native.cmake_build import TOP, Build
-from auditor.native.cmake_eval import Evaluator
-from auditor.native.cmake_flags import built_by_flags, built_by_property, expressions
-from auditor.native.cmake_values import Item, text_of, version_truth
-from auditor.native.source import cuda_variables
+from auditor.native.cmake.build import TOP, Build
+from auditor.native.cmake.eval import Evaluator
+from auditor.native.cmake.flags import built_by_flags, built_by_property, expressions
+from auditor.native.cmake.parse import read
+from auditor.native.cmake.values import Item, text_of, version_truth
+from auditor.native.sources.libraries import cuda_variables
 
 
 def ran(text: str, *, cuda: str = "13.0", machine: str = "x86_64", **files: str) -> Build:

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from auditor.native.cxx_index import source_of
-from auditor.native.cxx_ops import registrations
-from auditor.native.cxx_parse import closed_checks
-from auditor.native.cxx_text import Expression, Number, hollowed, prepare, without_comments
+from auditor.native.cxx.index import source_of
+from auditor.native.cxx.ops import registrations
+from auditor.native.cxx.parse import closed_checks
+from auditor.native.cxx.text import Expression, Number, hollowed, prepare, without_comments
 
 MACROS: dict[str, str | Number | None] = {
     "VERSION": "12080",

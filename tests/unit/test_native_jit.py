@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from auditor.arch import load_targets
-from auditor.native.jit import jit_rows
+from auditor.native.jit.rows import jit_rows
 from auditor.native.model import Row
-from auditor.native.source import Files
+from auditor.native.sources.libraries import Files
 from auditor.profile import JitLoader, load_profile
 
 TARGETS = ("sm_80", "sm_90", "sm_100", "sm_120", "sm_121")

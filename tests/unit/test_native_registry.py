@@ -9,7 +9,7 @@ import pytest
 
 from auditor.arch import load_targets
 from auditor.native.model import Cell, Row
-from auditor.native.registry import registry_rows
+from auditor.native.registry.rows import registry_rows
 from auditor.profile import KernelRegistry, load_profile
 
 TARGETS = ("sm_90", "sm_100", "sm_120", "sm_121")

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from auditor.native.availability import KernelOptions, availability
-from auditor.native.cxx_const import _NotConstant, _Reader
+from auditor.native.cxx.const import _NotConstant, _Reader
 from auditor.native.model import Cell
 from auditor.profile import Native, NativeBuild
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree

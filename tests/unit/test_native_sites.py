@@ -12,10 +12,10 @@ from auditor.gates.audit import AuditOptions, audit, build_program, source_files
 from auditor.gates.cache import Record, Sources
 from auditor.gates.takeover import taken
 from auditor.native.model import Cell, Row, Site
-from auditor.native.sites import Derived
-from auditor.native.sites_audit import native_digest
-from auditor.native.sites_findings import findings, merged, settled
-from auditor.native.sites_run import derive, sites, wrappers_of
+from auditor.native.sites.audit import native_digest
+from auditor.native.sites.findings import findings, merged, settled
+from auditor.native.sites.run import derive, sites, wrappers_of
+from auditor.native.sites.sites import Derived
 from auditor.profile import Native, NativeBuild, Profile, Symbol
 from auditor.program.watch import Watched
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree

@@ -12,10 +12,10 @@ from auditor.arch import load_targets
 from auditor.errors import UserError
 from auditor.gates.audit import AuditOptions, audit
 from auditor.gates.model import Finding
-from auditor.native import sites_facts
 from auditor.native.model import Cell, Row
-from auditor.native.sites_facts import dumped, facts_of, known_versions, load_facts
-from auditor.native.sites_wrappers import Use
+from auditor.native.sites import facts as sites_facts
+from auditor.native.sites.facts import dumped, facts_of, known_versions, load_facts
+from auditor.native.sites.wrappers import Use
 from auditor.profile import Package
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 

@@ -9,7 +9,7 @@ from auditor.arch import load_targets, parse_arch
 from auditor.errors import UserError
 from auditor.native.availability import KernelOptions, availability
 from auditor.native.model import Cell
-from auditor.native.source_macros import device_macros
+from auditor.native.sources.macros import device_macros
 from auditor.profile import KernelTag, Native, NativeBuild, load_profile
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 

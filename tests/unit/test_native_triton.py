@@ -13,9 +13,9 @@ from auditor.arch import load_targets
 from auditor.errors import UserError
 from auditor.gates.audit import for_all_targets
 from auditor.native.model import Row
-from auditor.native.triton_list import TritonProgram
-from auditor.native.triton_rows import Signature, signatures, triton_rows
-from auditor.native.triton_safe import refusal
+from auditor.native.triton.list import TritonProgram
+from auditor.native.triton.rows import Signature, signatures, triton_rows
+from auditor.native.triton.safe import refusal
 from auditor.profile import load_profile
 
 TARGETS = {n: t for n, t in load_targets().items() if n in ("sm_90", "sm_120")}

@@ -10,11 +10,11 @@ import pytest
 from test_patching_plan import FILES, PICK, planned, statuses, tree_at
 
 from auditor.errors import UserError
-from auditor.patching.diffs import parse_patch
-from auditor.patching.diffwrite import write_diff
-from auditor.patching.linediff import file_change
+from auditor.patching.diffs.lines import file_change
+from auditor.patching.diffs.parse import parse_patch
+from auditor.patching.diffs.write import write_diff
 from auditor.patching.paths import check_no_twins, check_target_path, in_the_way
-from auditor.patching.port import port
+from auditor.patching.port.carry import port
 from auditor.profile import Profile, load_profile
 from auditor.trees.names import blob_id
 
@@ -97,7 +97,7 @@ def test_a_link_is_not_written_and_the_plan_says_so(tmp_path: Path, profile: Pro
 def planned_with(tmp_path: Path, profile: Profile, raw: bytes, extra: str) -> tuple[str, str]:
     from test_patching_plan import patchset
 
-    from auditor.patching.plan import plan
+    from auditor.patching.planning.plan import plan
 
     entry = plan(patchset(tmp_path, {"one": raw}, extra), tree_at(tmp_path / "tree"), profile).entries[0]
     return entry.outcome.status, entry.outcome.hunks[0].note

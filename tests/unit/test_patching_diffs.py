@@ -10,9 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from auditor.errors import UserError
-from auditor.patching import gitbinary
-from auditor.patching.diffs import Limits, binary_after, binary_before, parse_patch
-from auditor.patching.diffwrite import write_diff, write_patch
+from auditor.patching.diffs import gitbinary
+from auditor.patching.diffs.parse import Limits, binary_after, binary_before, parse_patch
+from auditor.patching.diffs.write import write_diff, write_patch
 from auditor.patching.model import ChangeSet, FileChange
 
 SIMPLE = b"""\
@@ -307,7 +307,7 @@ def test_other_inputs() -> None:
 def test_a_bomb_is_refused_before_it_grows() -> None:
     import zlib
 
-    from auditor.patching.gitbinary import _LETTERS  # the same letters that the reader uses
+    from auditor.patching.diffs.gitbinary import _LETTERS  # the same letters that the reader uses
 
     packed = zlib.compress(b"\0" * 5_000_000)
     import base64

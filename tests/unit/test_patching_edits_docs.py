@@ -13,8 +13,8 @@ from auditor.patching.edits.check import check_edits
 from auditor.patching.edits.examples import failed
 from auditor.patching.edits.model import KINDS
 from auditor.patching.edits.templates import template
-from auditor.patching.header import PatchFile
-from auditor.patching.lint import lint_patchset
+from auditor.patching.sets.header import PatchFile
+from auditor.patching.sets.lint import lint_patchset
 from auditor.queries.exampletree import PROFILE
 
 PAGE = (Path(__file__).parents[2] / "docs" / "edits.md").read_text()

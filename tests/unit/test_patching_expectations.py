@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from auditor.patching.header import Expectation
-from auditor.patching.postconditions import changed_outcomes, failures
+from auditor.patching.proof.postconditions import changed_outcomes, failures
+from auditor.patching.sets.header import Expectation
 
 
 def report(*findings: tuple[str, str, dict[str, str]], gates: tuple[Any, ...] = ()) -> Any:

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from test_patching_rebase import FILES, ONE, ROOT, A, change, commit, patchset
 
-from auditor.patching.explain import Explained, HunkStory, explain
 from auditor.patching.model import FileChange
-from auditor.patching.patchset import load_patchset
-from auditor.patching.plan import Sources, plan
+from auditor.patching.past.explain import Explained, HunkStory, explain
+from auditor.patching.planning.plan import Sources, plan
+from auditor.patching.sets.patchset import load_patchset
 from auditor.profile import Profile, load_profile
 from auditor.trees.base import SourceTree
 from auditor.trees.commit import CommitTree

@@ -12,7 +12,7 @@ import pytest
 
 from auditor.cli import groups
 from auditor.cli.clickrun import run
-from auditor.patching.diffs import parse_patch
+from auditor.patching.diffs.parse import parse_patch
 from tests.unit.test_patching_import import CASES, files_below
 
 EXPECTED = CASES / "series" / "expected"

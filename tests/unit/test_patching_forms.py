@@ -13,10 +13,10 @@ from auditor.patching.edits import model
 from auditor.patching.edits.apply import apply
 from auditor.patching.edits.check import check_edits, check_settled
 from auditor.patching.edits.signs import settled
-from auditor.patching.header import PatchFile
 from auditor.patching.model import Outcome
-from auditor.patching.patchset import load_patchset
-from auditor.patching.plan import plan
+from auditor.patching.planning.plan import plan
+from auditor.patching.sets.header import PatchFile
+from auditor.patching.sets.patchset import load_patchset
 from auditor.profile import load_profile
 from auditor.queries.exampletree import PROFILE, MemoryTree
 

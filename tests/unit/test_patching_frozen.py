@@ -10,9 +10,9 @@ from test_patching_write import folder, opened
 
 from auditor.cli.clickrun import run
 from auditor.cli.groups import patches
-from auditor.patching.diffwrite import write_diff
-from auditor.patching.linediff import file_change
-from auditor.patching.lock import BEFORE, how_it_differs
+from auditor.patching.diffs.lines import file_change
+from auditor.patching.diffs.write import write_diff
+from auditor.patching.planning.lock import BEFORE, how_it_differs
 
 OLD, ONE, TWO = b"one\ntwo\nthree\n", b"one\ntwo = 2\nthree\n", b"one\ntwo = 2\nthree = 3\n"
 Call = Callable[..., tuple[int, str, str]]

@@ -17,9 +17,9 @@ import pytest
 
 from auditor.cli import groups
 from auditor.cli.clickrun import run
-from auditor.patching.diffs import parse_patch
-from auditor.patching.exact import apply_exactly
-from auditor.patching.patchset import load_patchset
+from auditor.patching.diffs.exact import apply_exactly
+from auditor.patching.diffs.parse import parse_patch
+from auditor.patching.sets.patchset import load_patchset
 
 CASES = Path(__file__).parent.parent / "cases" / "import"
 NAMES = sorted(path.parent.name for path in CASES.glob("*/arguments.txt"))
@@ -87,7 +87,7 @@ def test_what_fits_makes_the_files_that_were_meant(name: str) -> None:
 
 
 def test_an_interrupted_import_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from auditor.patching import incoming_write
+    from auditor.patching.incoming import write as incoming_write
 
     words = prepared("series", tmp_path)
     monkeypatch.chdir(tmp_path)
@@ -146,7 +146,7 @@ def test_a_script_cannot_make_the_reader_grow(text: str) -> None:
     import time
 
     from auditor.errors import UserError
-    from auditor.patching.scriptread import read_script
+    from auditor.patching.incoming.scriptread import read_script
 
     start = time.monotonic()
     try:
@@ -229,8 +229,8 @@ def test_a_new_file_goes_where_it_is_written_or_nowhere(
     tmp_path: Path, name: str, wanted: str | None
 ) -> None:
     from auditor.errors import UserError
-    from auditor.patching.diffscan import scan
-    from auditor.patching.incoming_names import Layout, choose_naming, raw_path
+    from auditor.patching.diffs.scan import scan
+    from auditor.patching.incoming.names import Layout, choose_naming, raw_path
     from auditor.trees.folder import FolderTree
 
     base = tmp_path / "base"

@@ -11,7 +11,7 @@ import pytest
 
 from auditor.cli import groups
 from auditor.cli.clickrun import run
-from auditor.patching.lint import lint_patchset
+from auditor.patching.sets.lint import lint_patchset
 from tests.unit.test_patching_patchset import EDITS, HEAD, PATCHSET, REFERENCE, made
 
 DIFF = """\
@@ -151,7 +151,7 @@ def test_all_problems_are_found_at_once_and_sorted(
 
 
 def test_examples_are_tests(tmp_path: Path) -> None:
-    from auditor.patching.scaffold import new_patch, new_patchset
+    from auditor.patching.incoming.scaffold import new_patch, new_patchset
 
     folder = tmp_path / "patchsets"
     new_patchset("mine", folder, title="Mine", project="sglang", url="")

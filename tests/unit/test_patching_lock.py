@@ -11,13 +11,13 @@ import pytest
 
 from auditor.cli.clickrun import run
 from auditor.cli.groups import patches
-from auditor.patching.lock import encode, lock_of, read_lock
-from auditor.patching.patchset import load_patchset
-from auditor.patching.plan import plan
-from auditor.patching.treeid import parse_listing, tree_id
+from auditor.patching.planning.lock import encode, lock_of, read_lock
+from auditor.patching.planning.plan import plan
+from auditor.patching.sets.patchset import load_patchset
 from auditor.profile import load_profile
 from auditor.trees.commit import CommitTree
 from auditor.trees.git import GitRepo
+from auditor.trees.treeid import parse_listing, tree_id
 
 PYPROJECT = b'[project]\nname = "sglang"\ndependencies = [\n  "torch==2.9.1",\n  "numpy",\n]\n'
 FILES = {

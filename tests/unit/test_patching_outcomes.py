@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from auditor.patching.model import Outcome
-from auditor.patching.outcomes import outcome_of
+from auditor.patching.planning.outcomes import outcome_of
 from auditor.trees.base import SourceTree
 from auditor.trees.folder import FolderTree
 

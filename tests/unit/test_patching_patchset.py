@@ -14,9 +14,9 @@ from auditor.cli import groups
 from auditor.cli.clickrun import run
 from auditor.data import data_root
 from auditor.errors import UserError
-from auditor.patching.diffs import parse_patch
-from auditor.patching.diffwrite import write_patch
-from auditor.patching.header import (
+from auditor.patching.diffs.parse import parse_patch
+from auditor.patching.diffs.write import write_patch
+from auditor.patching.sets.header import (
     STATUS_WORDS,
     Expectation,
     Header,
@@ -28,8 +28,8 @@ from auditor.patching.header import (
     to_fields,
     with_header,
 )
-from auditor.patching.lint import lint_patchset
-from auditor.patching.patchset import (
+from auditor.patching.sets.lint import lint_patchset
+from auditor.patching.sets.patchset import (
     find_patchset,
     list_patchsets,
     load_patchset,

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import UserError
-from auditor.patching.diffwrite import write_diff
-from auditor.patching.header import Expectation
-from auditor.patching.linediff import file_change
+from auditor.patching.diffs.lines import file_change
+from auditor.patching.diffs.write import write_diff
 from auditor.patching.model import FileChange
-from auditor.patching.patchset import Patchset, load_patchset
-from auditor.patching.plan import Plan, plan
-from auditor.patching.postconditions import changed_outcomes, failures, report_of
-from auditor.patching.verify import verify_plan
+from auditor.patching.planning.plan import Plan, plan
+from auditor.patching.proof.postconditions import changed_outcomes, failures, report_of
+from auditor.patching.proof.verify import verify_plan
+from auditor.patching.sets.header import Expectation
+from auditor.patching.sets.patchset import Patchset, load_patchset
 from auditor.profile import Profile, load_profile
 from auditor.trees.folder import FolderTree
 

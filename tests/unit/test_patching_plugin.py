@@ -18,9 +18,9 @@ import msgspec
 import pytest
 
 from auditor.errors import UserError
-from auditor.patching.patchset import Patchset, load_patchset
 from auditor.patching.plugin.express import Loading, change_of
 from auditor.patching.plugin.package import Variant, package, variant_of
+from auditor.patching.sets.patchset import Patchset, load_patchset
 from auditor.profile import Plugins
 from auditor.queries.exampletree import PROFILE, MemoryTree
 from auditor.trees.base import TreeInfo

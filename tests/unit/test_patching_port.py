@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from auditor.patching.diffs import parse_patch
-from auditor.patching.mergechanges import Changes
+from auditor.patching.diffs.parse import parse_patch
+from auditor.patching.merge.changes import Changes
+from auditor.patching.merge.lines import Edit
+from auditor.patching.merge.statements import Source
 from auditor.patching.model import Outcome
-from auditor.patching.port import port
-from auditor.patching.portlines import Edit
-from auditor.patching.statements import Source
+from auditor.patching.port.carry import port
 from auditor.trees.base import TreeInfo
 from auditor.trees.names import blob_id, listing_id
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from auditor.patching.portbeside import beside, well_formed
+from auditor.patching.merge.beside import beside, well_formed
 
 BASE = [b"a\n", b"b\n", b"c\n", b"d\n"]
 

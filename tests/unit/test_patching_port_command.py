@@ -9,8 +9,8 @@ import pytest
 
 from auditor.cli import groups
 from auditor.cli.clickrun import run
-from auditor.patching.diffs import parse_patch
-from auditor.patching.porthistory import History
+from auditor.patching.diffs.parse import parse_patch
+from auditor.patching.port.history import History
 from auditor.trees.git import GitRepo
 
 BASE = """\

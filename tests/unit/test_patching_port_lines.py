@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
-from auditor.patching.linediff import split_lines
+from auditor.patching.diffs.lines import split_lines
+from auditor.patching.diffs.rising import longest_rising
+from auditor.patching.merge.lines import matching, merge, result
 from auditor.patching.model import Hunk
-from auditor.patching.porthunks import apply_hunks, find, reverse
-from auditor.patching.portlines import matching, merge, result
-from auditor.patching.rising import longest_rising
+from auditor.patching.port.hunks import apply_hunks, find, reverse
 
 
 def _lines(text: str) -> list[bytes]:

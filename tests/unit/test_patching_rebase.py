@@ -12,15 +12,15 @@ import msgspec
 import pytest
 
 from auditor.errors import UserError
-from auditor.patching.chain import Chain
-from auditor.patching.diffs import parse_patch
-from auditor.patching.diffwrite import write_diff
-from auditor.patching.linediff import file_change
+from auditor.patching.diffs.lines import file_change
+from auditor.patching.diffs.parse import parse_patch
+from auditor.patching.diffs.write import write_diff
 from auditor.patching.model import FileChange
-from auditor.patching.patchset import Patchset, load_patchset
-from auditor.patching.plan import Sources
-from auditor.patching.rebase import Rebased, rebase, without
-from auditor.patching.rebase_work import both_sides, check_state, given_by, read_state, state_of, work_files
+from auditor.patching.planning.chain import Chain
+from auditor.patching.planning.plan import Sources
+from auditor.patching.rebasing.rebase import Rebased, rebase, without
+from auditor.patching.rebasing.work import both_sides, check_state, given_by, read_state, state_of, work_files
+from auditor.patching.sets.patchset import Patchset, load_patchset
 from auditor.profile import Profile, load_profile
 from auditor.trees.commit import CommitTree
 from auditor.trees.folder import FolderTree

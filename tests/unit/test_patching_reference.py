@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import UserError
-from auditor.patching.header import Reference
-from auditor.patching.patchset import load_patchset
-from auditor.patching.plan import Sources, plan
-from auditor.patching.reference import resolve
+from auditor.patching.planning.plan import Sources, plan
+from auditor.patching.sets.header import Reference
+from auditor.patching.sets.patchset import load_patchset
+from auditor.patching.sets.reference import resolve
 from auditor.profile import load_profile
 from auditor.trees.commit import CommitTree
 from auditor.trees.git import GitRepo

@@ -9,9 +9,9 @@ import msgspec
 
 from auditor.arch import load_targets
 from auditor.gates.audit import AuditOptions, audit
-from auditor.patching.patchset import load_patchset
-from auditor.patching.plan import plan
-from auditor.patching.registration import registration_faults
+from auditor.patching.planning.plan import plan
+from auditor.patching.proof.registration import registration_faults
+from auditor.patching.sets.patchset import load_patchset
 from auditor.profile import OperatorFunction
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 

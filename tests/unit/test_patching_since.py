@@ -10,10 +10,10 @@ from test_patching_rebase import ONE, ROOT, A, change, commit, git, patchset
 
 from auditor.patching.line import Line, gallop, turn
 from auditor.patching.model import ChangeSet, FileChange
-from auditor.patching.patchset import load_patchset
-from auditor.patching.plan import Sources, plan
-from auditor.patching.port import port
-from auditor.patching.since import Since, since, since_edits
+from auditor.patching.past.since import Since, since, since_edits
+from auditor.patching.planning.plan import Sources, plan
+from auditor.patching.port.carry import port
+from auditor.patching.sets.patchset import load_patchset
 from auditor.profile import load_profile
 from auditor.trees.commit import CommitTree
 from auditor.trees.folder import FolderTree

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from auditor.cli.ahead import ahead
-from auditor.patching.linediff import same_end, same_start
-from auditor.patching.moved import _Contents
+from auditor.cli.patches.ahead import ahead
+from auditor.patching.diffs.lines import same_end, same_start
+from auditor.patching.port.finder import _Contents
 from auditor.trees.git import GitRepo, MissingObject
 from auditor.trees.versions import is_before, steps
 
@@ -117,7 +117,7 @@ def test_the_line_after_a_commit(clone: Path) -> None:
 
 
 def test_contents_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.patching.moved._KEPT_BYTES", 10)
+    monkeypatch.setattr("auditor.patching.port.finder._KEPT_BYTES", 10)
     kept = _Contents()
     kept.put("a", b"12345")
     kept.put("b", b"12345")
@@ -130,7 +130,7 @@ def test_contents_are_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.skipif(sys.platform != "linux", reason="processes are forked only there")
 def test_work_ahead_leaves_only_what_it_stored(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("auditor.cli.ahead._cores", lambda: 2)
+    monkeypatch.setattr("auditor.cli.patches.ahead._cores", lambda: 2)
     items = list(range(6))
 
     def work(item: int) -> None:

@@ -15,11 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from auditor.errors import UserError
-from auditor.patching.delta import delta, redo, undo
-from auditor.patching.state import SCHEMA, Applied, Base, State, decode, encode, how_it_stands
-from auditor.patching.unapply import take_back
+from auditor.patching.diffs.delta import delta, redo, undo
 from auditor.patching.write.operations import Step, at_work, revert, write_steps
+from auditor.patching.write.state import SCHEMA, Applied, Base, State, decode, encode, how_it_stands
 from auditor.patching.write.target import open_target
+from auditor.patching.write.unapply import take_back
 from auditor.profile import load_profile
 
 LINES = st.lists(

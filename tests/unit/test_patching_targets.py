@@ -13,8 +13,8 @@ from test_patching_write import clone, folder, git, opened, snapshot, steps, tak
 
 from auditor.cli.clickrun import run
 from auditor.cli.groups import patches
-from auditor.patching.diffwrite import write_diff
-from auditor.patching.linediff import file_change
+from auditor.patching.diffs.lines import file_change
+from auditor.patching.diffs.write import write_diff
 from auditor.patching.write import disk, operations
 from auditor.patching.write.operations import at_work
 

@@ -7,7 +7,7 @@ import hashlib
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from auditor.patching.treeid import tree_id, tree_with
+from auditor.trees.treeid import tree_id, tree_with
 
 _NAMES = st.sampled_from([b"a", b"a.b", b"a-b", b"b", b"c"])
 _PATHS = st.lists(_NAMES, min_size=1, max_size=3).map(b"/".join)

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from auditor.cli import patches_target
 from auditor.cli.clickrun import run
 from auditor.cli.groups import patches as group
+from auditor.cli.patches import target as patches_target
 from auditor.patching.write import disk, together
 from auditor.trees import cache
 

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.cli.clickrun import run
 from auditor.cli.groups import patches
-from auditor.patching.plan import Sources
+from auditor.patching.planning.plan import Sources
 from auditor.trees.folder import FolderTree
 from auditor.trees.names import blob_id
 from auditor.trees.release import stored_releases
@@ -58,7 +58,7 @@ def wheel(cache: Path, version: str, a: bytes) -> Path:
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("SGLANG_AUDITOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("auditor.cli.patches_target._stored", {})
+    monkeypatch.setattr("auditor.cli.patches.target._stored", {})
     root = tmp_path / "patchsets" / "set"
     (root / "patches").mkdir(parents=True)
     (root / "patchset.yaml").write_text("title: S\nupstreams:\n  sglang: {}\norder: [one]\n")
@@ -129,7 +129,7 @@ def test_contents_of_older_trees_by_whole_and_short_ids(tmp_path: Path) -> None:
 def test_a_release_that_is_not_there_hints_with_an_option_that_patches_has(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    from auditor.cli.patches_target import base_tree
+    from auditor.cli.patches.target import base_tree
     from auditor.errors import UserError
     from auditor.profile import load_profile
     from auditor.trees import open as opening

@@ -15,9 +15,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pathtree  # noqa: E402
 
 from auditor.errors import UserError  # noqa: E402
-from auditor.gates import path as path_module  # noqa: E402
 from auditor.gates.audit import AuditOptions, build_program, source_files  # noqa: E402
-from auditor.gates.path_choice import (  # noqa: E402
+from auditor.gates.path import bringup as path_module  # noqa: E402
+from auditor.gates.path.choice import (  # noqa: E402
     Factory,
     argument_facts,
     layer_facts,
@@ -26,16 +26,16 @@ from auditor.gates.path_choice import (  # noqa: E402
     runner_facts,
     table_entry,
 )
-from auditor.gates.path_model import Dossier, GateNote, Place, Refusal  # noqa: E402
-from auditor.gates.path_models import _called, entries, find_model  # noqa: E402
-from auditor.gates.path_packages import (  # noqa: E402
+from auditor.gates.path.model import Dossier, GateNote, Place, Refusal  # noqa: E402
+from auditor.gates.path.models import _called, entries, find_model  # noqa: E402
+from auditor.gates.path.packages import (  # noqa: E402
     header_requirements,
     pins,
     requirements,
     toml_requirements,
 )
-from auditor.gates.path_places import Arguments, flag_defaults, readers, symbol_at  # noqa: E402
-from auditor.gates.path_transfer import disaggregation  # noqa: E402
+from auditor.gates.path.places import Arguments, flag_defaults, readers, symbol_at  # noqa: E402
+from auditor.gates.path.transfer import disaggregation  # noqa: E402
 from auditor.program.values import Unknown  # noqa: E402
 from auditor.reporting import pathjson, pathpage  # noqa: E402
 
@@ -425,7 +425,8 @@ def test_an_open_value_shows_its_options(started: Dossier) -> None:
 def audit(monkeypatch: pytest.MonkeyPatch) -> Any:
     from contextlib import contextmanager
 
-    from auditor.cli import audit_path, groups
+    from auditor.cli import groups
+    from auditor.cli.audit import path as audit_path
     from auditor.cli.clickrun import run
 
     @contextmanager

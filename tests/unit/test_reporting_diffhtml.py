@@ -16,7 +16,7 @@ from auditor.gates.model import TreeFacts
 from auditor.history.guard import tripping
 from auditor.history.model import Change, Commit, Diff, PatchState
 from auditor.reporting import whattodo
-from auditor.reporting.diffhtml import Judged, page
+from auditor.reporting.html.diff import Judged, page
 
 URL = "https://github.com/o/toy"
 OLD = TreeFacts("commit", "735a256", "c1", "7" * 40, None, "2026-06-17", None, False)

@@ -12,7 +12,7 @@ from sample_report import gate, sample
 
 from auditor.gates.model import VERDICTS, Finding, Gate, Report
 from auditor.history.pasts import Event, Pasts
-from auditor.reporting.audithtml import page
+from auditor.reporting.html.audit import page
 
 
 def test_everything_of_the_report_is_in_it_once() -> None:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from auditor.patching.lint import lint_patchset
-from auditor.patching.patchset import load_patchset
+from auditor.patching.sets.lint import lint_patchset
+from auditor.patching.sets.patchset import load_patchset
 from auditor.trees.git import GitRepo
 from auditor.trees.names import blob_id
 from auditor.trees.wheel import WheelTree
@@ -184,7 +184,7 @@ def test_nothing_to_move_the_cache_with_is_said(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_another_layout_of_the_cache_is_refused() -> None:
-    from auditor.patching.plan import plan
+    from auditor.patching.planning.plan import plan
     from auditor.profile import load_profile
     from auditor.queries.exampletree import MemoryTree
 

@@ -15,8 +15,8 @@ from auditor.cli.groups import audit as audit_group
 from auditor.errors import UserError
 from auditor.history.sweeping.model import BLIND, SCHEMA, CommitLine, GateChange, GateFact, Head, Setup
 from auditor.history.sweeping.trend import Trend, facts, read_sweep, trend
-from auditor.reporting import trendhtml
-from auditor.reporting.audithtml import page
+from auditor.reporting.html import trend as trendhtml
+from auditor.reporting.html.audit import page
 
 
 def head(targets: tuple[str, ...] = ("sm_120",), level: str = "quick") -> Head:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from auditor.patching.model import Outcome
-    from auditor.patching.patchset import Patch
+    from auditor.patching.sets.patchset import Patch
     from auditor.profile import Profile
     from auditor.trees.base import SourceTree
 

@@ -17,7 +17,7 @@ from auditor.patching.edits.operators import registered
 from auditor.patching.edits.signs import required, there
 from auditor.patching.edits.source import Splice, read_source, splice
 from auditor.patching.model import HunkResult, Outcome, Status, status_of
-from auditor.patching.portcheck import compiles
+from auditor.patching.port.check import compiles
 from auditor.patching.symbols import Import, module_of, read_module, table_of, undefined, unresolved
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree

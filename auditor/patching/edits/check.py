@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from auditor.errors import UserError
-from auditor.patching.diffpaths import check_path
+from auditor.patching.diffs.paths import check_path
 from auditor.patching.edits import model
 from auditor.patching.edits.schema import mismatches, read_schema
 from auditor.patching.edits.source import call_parts, expression, statements

@@ -9,7 +9,7 @@ from auditor.patching.edits.apply import apply, named_by
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.model import Edit
 from auditor.patching.edits.source import read_source
-from auditor.patching.header import Example
+from auditor.patching.sets.header import Example
 from auditor.profile import Profile
 from auditor.queries.exampletree import MemoryTree
 

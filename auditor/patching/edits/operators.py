@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from auditor.native.cxx_ops import MARK, registrations
-from auditor.native.cxx_text import every_part, without_comments
+from auditor.native.cxx.ops import MARK, registrations
+from auditor.native.cxx.text import every_part, without_comments
 from auditor.patching.edits.anchors import Tree
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import read_source

@@ -13,7 +13,7 @@ from typing import Any
 from auditor.arch.targets import Target, load_targets
 from auditor.errors import UserError
 from auditor.lazyre import lazy
-from auditor.native.triton_build import LANGUAGES, Launch, Outside, Source
+from auditor.native.triton.build import LANGUAGES, Launch, Outside, Source
 from auditor.patching.kernels.formula import Wrong as WrongFormula
 from auditor.patching.kernels.formula import names_of
 from auditor.patching.kernels.model import Kernel
@@ -25,7 +25,7 @@ from auditor.patching.kernels.source import (
     source_of,
     tuned_otherwise,
 )
-from auditor.patching.patchset import Patch, Patchset
+from auditor.patching.sets.patchset import Patch, Patchset
 
 #: What a configuration may say about the launch; everything else in it is a compile-time value.
 OPTIONS = frozenset({"num_warps", "num_stages", "num_ctas", "maxnreg"})

@@ -13,13 +13,13 @@ import msgspec
 from auditor import __version__
 from auditor.arch import Target, blocks_per_sm
 from auditor.errors import UserError
-from auditor.native.kernel_facts import Compiled, CudaJob, Job, TritonJob, compiled, kept
+from auditor.native.triton.kernel_facts import Compiled, CudaJob, Job, TritonJob, compiled, kept
 from auditor.patching.kernels.declared import Config, Declared, declared_kernels, undeclared
 from auditor.patching.kernels.formula import Wrong, value_of
 from auditor.patching.kernels.launches import launches_of
 from auditor.patching.kernels.pin import the_version
 from auditor.patching.kernels.report import SCHEMA_VERSION, GateReport, GateRow, Launched
-from auditor.patching.patchset import Patchset
+from auditor.patching.sets.patchset import Patchset
 from auditor.trees.assembler import assembler_of, find_disassembler, find_nvcc, nvcc_version
 from auditor.trees.workers import Lost, run_all
 

@@ -9,7 +9,7 @@ from auditor.errors import UserError
 from auditor.patching.kernels.declared import Config, Declared, Files, read_declaration
 from auditor.patching.kernels.formula import Wrong, value_of
 from auditor.patching.kernels.report import Launched
-from auditor.patching.patchset import Patchset
+from auditor.patching.sets.patchset import Patchset
 
 
 def launches_of(declared: Declared, config: Config, target: Target) -> tuple[Launched, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auditor.errors import UserError
-from auditor.native.triton_build import compiler_version
+from auditor.native.triton.build import compiler_version
 
 #: As in the extra ``kernels`` of pyproject.toml; what the release of PyTorch brings that SGLang pins.
 TRITON = "3.6.0"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from auditor.native.triton_build import LANGUAGES, Outside, Source
-from auditor.native.triton_safe import free_names
+from auditor.native.triton.build import LANGUAGES, Outside, Source
+from auditor.native.triton.safe import free_names
 
 #: Kernels below a kernel.
 _DEEPEST = 8

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 from auditor.arch import load_targets
 from auditor.errors import EXIT_CONFLICT, UserError
-from auditor.patching.patchset import Patchset
-from auditor.patching.plan import Plan, Planned, Sources, plan
+from auditor.patching.planning.plan import Plan, Planned, Sources, plan
 from auditor.patching.plugin.express import Change, Loading, change_of
+from auditor.patching.sets.patchset import Patchset
 from auditor.patching.symbols import module_of
 from auditor.profile import Plugins, Profile
 from auditor.trees.base import SourceTree

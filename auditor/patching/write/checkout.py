@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from auditor.errors import UserError
-from auditor.patching.treeid import tree_id
 from auditor.patching.write.journal import GitPart
 from auditor.patching.write.ownindex import own_index, require_unlocked
 from auditor.patching.write.reflocks import SCRATCH, forget_scratch_lock, free
 from auditor.trees.git import CommitFacts, GitRepo, first_words
 from auditor.trees.names import blob_id, decode_path
+from auditor.trees.treeid import tree_id
 
 #: Folder in the git directory with the record and the journal.
 GIT_STORE = "patches-state"

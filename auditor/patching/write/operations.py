@@ -10,11 +10,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, UserError
-from auditor.patching.delta import delta
-from auditor.patching.state import SCHEMA, Applied, State, encode, how_it_stands
-from auditor.patching.treeid import tree_id, tree_with
-from auditor.patching.unapply import take_back
-from auditor.patching.upstreams import facts_of
+from auditor.patching.diffs.delta import delta
+from auditor.patching.sets.upstreams import facts_of
 from auditor.patching.write.checkout import Checkout, Commit, IndexEntry
 from auditor.patching.write.disk import Root, held, perm_after
 from auditor.patching.write.journal import (
@@ -24,9 +21,12 @@ from auditor.patching.write.journal import (
     left_behind,
 )
 from auditor.patching.write.repair import PATIENCE, drop_record, lock_of, locks
+from auditor.patching.write.state import SCHEMA, Applied, State, encode, how_it_stands
 from auditor.patching.write.target import Target
 from auditor.patching.write.together import transact_together
+from auditor.patching.write.unapply import take_back
 from auditor.trees.names import blob_id, listing_id
+from auditor.trees.treeid import tree_id, tree_with
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from auditor.errors import UserError
 from auditor.patching.paths import STATE_FOLDER
-from auditor.patching.state import Base, State, decode, expected_files
 from auditor.patching.write.checkout import Checkout
 from auditor.patching.write.disk import Root, trouble
 from auditor.patching.write.journal import STATE
+from auditor.patching.write.state import Base, State, decode, expected_files
 from auditor.profile import BUILD_FILES, Profile
 from auditor.trees.base import SourceTree
 from auditor.trees.commit import CommitTree

@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 
 from auditor.arch.targets import load_targets
-from auditor.native import objectcache
-from auditor.native.binaries import architectures, library_of, object_cell
-from auditor.native.objects import ObjectFacts, read_object
+from auditor.native.built import objectcache
+from auditor.native.built.binaries import architectures, library_of, object_cell
+from auditor.native.built.objects import ObjectFacts, read_object
 from tests.unit.fatbins import image, region, shared_object
 
 _ARCHES = ("75", "90a", "100f", "120", "121a")

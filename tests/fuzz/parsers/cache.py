@@ -6,8 +6,8 @@ import zlib
 
 import msgspec
 
-from auditor.native import objectcache
-from auditor.patching.outcomes import outcome_of
+from auditor.native.built import objectcache
+from auditor.patching.planning.outcomes import outcome_of
 from auditor.queries.exampletree import MemoryTree
 from auditor.trees import cache
 from auditor.trees.folder import FolderTree

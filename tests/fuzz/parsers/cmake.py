@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from auditor.native.cmake import read
-from auditor.native.cmake_eval import Evaluator
-from auditor.native.cmake_flags import built_by_flags, built_by_property
-from auditor.native.source import cuda_variables
+from auditor.native.cmake.eval import Evaluator
+from auditor.native.cmake.flags import built_by_flags, built_by_property
+from auditor.native.cmake.parse import read
+from auditor.native.sources.libraries import cuda_variables
 
 WORDS = (
     b"if(", b")\n", b"elseif(", b"else()\n", b"endif()\n", b"foreach(i RANGE 1 99999999)\n", b"foreach(i IN LISTS A)\n", b"endforeach()\n", b"while(1)\n",

@@ -6,7 +6,7 @@ import re
 
 from auditor.patching.edits.apply import apply
 from auditor.patching.edits.examples import failed
-from auditor.patching.patchset import load_outline, read_patch
+from auditor.patching.sets.patchset import load_outline, read_patch
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 from tests.fuzz import engine
 

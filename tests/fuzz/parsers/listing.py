@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.native.machine_code import Unreadable, instructions, resources, threads
+from auditor.native.triton.machine_code import Unreadable, instructions, resources, threads
 
 WORDS = (b"Function : k\n", b" REG:32 STACK:0 SHARED:1024 LOCAL:0", b"ptxas info    : Used 40 registers", b"Function k:\n", b".text.k:", b"/*0000*/ ", b"HMMA.16816.F32 R0 ;", b".maxntid 256, 1, 1", b".reqntid ", b"\n", b"99999999999999999999")  # fmt: skip
 SEEDS = (

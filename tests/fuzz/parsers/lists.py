@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from auditor.errors import UserError
-from auditor.patching.incoming_lists import files_of, read_dockerfile, read_json, read_series
+from auditor.patching.incoming.lists import files_of, read_dockerfile, read_json, read_series
 from tests.fuzz import engine
 
 WORDS = (

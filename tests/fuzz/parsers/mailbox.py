@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.patching.incoming import Options, Source, split_series, take
+from auditor.patching.incoming.patches import Options, Source, split_series, take
 from auditor.queries.exampletree import MemoryTree
 from tests.fuzz.parsers import patch
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from auditor.errors import UserError
-from auditor.patching.diffs import parse_patch
-from auditor.patching.diffwrite import write_diff, write_patch
-from auditor.patching.header import from_fields, to_fields, with_header
-from auditor.patching.linediff import file_change
+from auditor.patching.diffs.lines import file_change
+from auditor.patching.diffs.parse import parse_patch
+from auditor.patching.diffs.write import write_diff, write_patch
+from auditor.patching.sets.header import from_fields, to_fields, with_header
 
 WORDS = (
     b"diff --git a/x b/x\n", b"--- a/x\n", b"+++ b/x\n", b"@@ -1,2 +1,3 @@\n", b"@@ -0,0 +1 @@\n", b"index 0000000..1111111\n",

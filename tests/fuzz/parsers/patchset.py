@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from auditor.patching.patchset import load_patchset
+from auditor.patching.sets.patchset import load_patchset
 from tests.fuzz import engine
 
 WORDS = (

@@ -8,7 +8,7 @@ import sys
 from auditor.gates.audit import AuditOptions, audit
 from auditor.history.sweeping.extract import Words
 from auditor.history.sweeping.pieces import Reader, Unreadable
-from auditor.patching.statements import source_of
+from auditor.patching.merge.statements import source_of
 from auditor.patching.symbols import read_module
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 from auditor.reporting import jsonout

@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 
 from auditor.errors import UserError
-from auditor.patching import state
-from auditor.patching.lock import differences, encode, read_lock
-from auditor.patching.patchset import load_outline
-from auditor.patching.rebase_work import FOLDER, STATE, read_state
+from auditor.patching.planning.lock import differences, encode, read_lock
+from auditor.patching.rebasing.work import FOLDER, STATE, read_state
+from auditor.patching.sets.patchset import load_outline
+from auditor.patching.write import state
 from auditor.patching.write.disk import Root
 from auditor.patching.write.journal import JOURNAL, Entry, Header, left_behind, recover
 from auditor.trees.names import blob_id

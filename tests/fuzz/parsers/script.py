@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from auditor.patching.incoming import Options
-from auditor.patching.incoming_script import take_script
+from auditor.patching.incoming.patches import Options
+from auditor.patching.incoming.script import take_script
 from auditor.queries.exampletree import MemoryTree
 
 WORDS = (

@@ -1,0 +1,1 @@
+"""The verbs of ``patches``: one module each, and what several of them share."""

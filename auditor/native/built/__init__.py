@@ -1,0 +1,1 @@
+"""Compiled kernels: which device code a shared object, a wheel or an installed copy holds."""

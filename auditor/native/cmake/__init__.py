@@ -1,0 +1,1 @@
+"""CMake files, read and run three-valued without CMake."""

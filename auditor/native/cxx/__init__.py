@@ -1,0 +1,1 @@
+"""C++ and CUDA files: what they register, and what their functions do on a target."""

@@ -1,0 +1,1 @@
+"""Kernels that the tree compiles at run time."""

@@ -1,0 +1,1 @@
+"""On which targets a function of the audited Python can be entered."""

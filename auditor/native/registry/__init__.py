@@ -1,0 +1,1 @@
+"""Kernels that a tree declares in a registry of its own."""

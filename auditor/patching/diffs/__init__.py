@@ -1,0 +1,1 @@
+"""Diffs as bytes: read, written, and held against contents."""

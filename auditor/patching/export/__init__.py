@@ -1,0 +1,1 @@
+"""A patchset in the forms that other tools take."""

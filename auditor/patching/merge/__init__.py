@@ -1,0 +1,1 @@
+"""Three versions of a file merged: by statement, by token, by line."""

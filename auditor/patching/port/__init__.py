@@ -1,0 +1,1 @@
+"""A patch carried to another tree, by the cheapest proof that holds."""

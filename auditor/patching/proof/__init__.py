@@ -1,0 +1,1 @@
+"""Whether a patched tree is sound, by levels that need no GPU."""

@@ -1,0 +1,1 @@
+"""A patchset moved to another base."""
