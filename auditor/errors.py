@@ -41,7 +41,7 @@ class UserError(Exception):
     ) -> None:
         super().__init__(fact)
         self.code = code
-        self.fact = fact
+        self.fact = clean(fact) if "\n" in fact or "\r" in fact else fact  # one line, whoever's words it has
         self.place = place
         self.hints = tuple(hints)
         self.exit_code = exit_code

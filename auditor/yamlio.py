@@ -105,13 +105,13 @@ class Document:
         match = re.fullmatch(r"(.*) - at `(?:key in )?(\$.*)`", text, re.DOTALL)
         if match:
             message, steps = match[1], tuple(_steps(match[2]))
-        unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message)
+        unknown = re.fullmatch(r"Object contains unknown field `(.*)`", message, re.DOTALL)
         if unknown:
             name = unknown[1]
             near = _near(name, _field_names(type_))
             hints = (f"write `{near}` instead of `{name}`",) if near else (f"remove `{name}`",)
             return self.error(f"unknown field `{name}`", *steps, key=name, hints=hints)
-        missing = re.fullmatch(r"Object missing required field `(.*)`", message)
+        missing = re.fullmatch(r"Object missing required field `(.*)`", message, re.DOTALL)
         if missing:
             return self.error(f"`{missing[1]}` is missing", *steps, hints=(f"add `{missing[1]}:`",))
         where = ".".join(str(step) for step in steps)

@@ -21,6 +21,11 @@ def guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
     Expected failures are shown as code, fact, place and hints; anything else leaves a log in the cache
     folder and ends in exit code 4. ``arguments`` are the words typed, for the log and the choice of colour.
     """
+    import warnings
+
+    # What Python has to say of an audited file (an escape that means nothing) is no word of ours.
+    warnings.filterwarnings("ignore", category=SyntaxWarning)
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
     try:
         with _ended_as_interrupted():
             code = work()

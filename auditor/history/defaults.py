@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 
+from auditor import pytext
 from auditor.gates.model import VERDICTS, Finding, Report
 from auditor.history.flags import Flag
 from auditor.history.model import Change
@@ -27,7 +28,7 @@ def default_of(declared: str) -> str | None:
     It is the first argument of the declaring call, the argument named ``default``, or the literal itself.
     """
     try:
-        node: ast.expr = ast.parse(declared, mode="eval").body
+        node: ast.expr = pytext.parse_expression(declared)
     except (SyntaxError, ValueError, RecursionError):
         return None
     if isinstance(node, ast.Call):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from auditor import pytext
 from auditor.history.model import Change
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
@@ -36,7 +37,7 @@ def declared_flags(tree: SourceTree, profile: Profile) -> dict[str, Flag]:
         if path not in blobs:
             continue
         try:
-            module = ast.parse(tree.read(path))
+            module = pytext.parse(tree.read(path))
         except (SyntaxError, ValueError, RecursionError):
             continue
         for node in module.body:
@@ -45,7 +46,10 @@ def declared_flags(tree: SourceTree, profile: Profile) -> dict[str, Flag]:
                     if isinstance(item, (ast.Assign, ast.AnnAssign)) and item.value is not None:
                         target = item.targets[0] if isinstance(item, ast.Assign) else item.target
                         if isinstance(target, ast.Name) and target.id.isupper():
-                            text = ast.unparse(item.value)
+                            try:
+                                text = ast.unparse(item.value)
+                            except RecursionError:  # nothing that `default_of` could read
+                                continue
                             out[target.id] = Flag(target.id, text, path, item.lineno)
     return out
 

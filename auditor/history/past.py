@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from auditor import pytext
 from auditor.gates.model import Gate, Predicate, Report
 from auditor.history.diff import came, change_of, went
 from auditor.history.join import join
@@ -67,7 +68,7 @@ def text_of(data: bytes, symbols: Iterable[str]) -> bytes:
     """
     whole = hashlib.sha256(data).digest()
     try:
-        tree = ast.parse(data)
+        tree = pytext.parse(data)
     except (SyntaxError, ValueError, RecursionError):
         return whole
     lines = data.split(b"\n")

@@ -13,6 +13,7 @@ from typing import Protocol
 
 import msgspec
 
+from auditor import pytext
 from auditor.history.model import Change
 from auditor.trees.base import SourceTree
 
@@ -55,7 +56,7 @@ def _reader(tree: SourceTree | None) -> _Lines | None:
         if path not in tree.blobs():
             return {}
         try:
-            module = ast.parse(tree.read(path))
+            module = pytext.parse(tree.read(path))
             return {key: line for key, line in reversed(list(_conditions(module.body, "")))}
         except (SyntaxError, ValueError, RecursionError):
             return {}

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from functools import lru_cache
 
+from auditor import pytext
 from auditor.lazyre import lazy
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
@@ -55,7 +56,7 @@ def read_module(data: bytes, name: str, *, package: bool = False) -> Module | No
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(data)
+            tree = pytext.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     imports = tuple(sorted(_imports(tree, name, package), key=lambda item: item.line))
@@ -104,7 +105,7 @@ def imports_at(
         if lines is not None and lines.isdisjoint(range(first, last + 1)):
             continue
         try:
-            tree = ast.parse(match[0].strip())
+            tree = pytext.parse(match[0].strip())
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         for item in _imports(tree, name, package):
@@ -198,7 +199,7 @@ def line_of(data: bytes, name: str) -> int:
     """The first line that reads a name."""
     lines = [
         node.lineno
-        for node in ast.walk(ast.parse(data))
+        for node in ast.walk(pytext.parse(data))
         if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load)
     ]
     return min(lines, default=0)

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from auditor import pytext
 from auditor.program.nodes import walk
 from auditor.program.syntax import MUTATORS
 
@@ -36,7 +37,7 @@ def changed_under_another_name(text: str, name: str) -> bool:
 def _functions(text: str) -> list[_Function]:
     return [
         node
-        for node in ast.walk(ast.parse(text))
+        for node in ast.walk(pytext.parse(text))
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
     ]
 

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from auditor import pytext
 from auditor.program import textual
 from auditor.program.source import (
     HOT,
@@ -451,7 +452,7 @@ def _bound(token: _Token) -> Counter[str]:
 def _imported(statement: str) -> set[str]:
     """The names that an import statement binds, wherever it stands."""
     try:
-        node = ast.parse(statement.strip()).body[0]
+        node = pytext.parse(statement.strip()).body[0]
     except (SyntaxError, ValueError, IndexError):
         return set()
     names = getattr(node, "names", ())

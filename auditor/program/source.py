@@ -16,6 +16,8 @@ import re
 import textwrap
 import tokenize
 
+from auditor.pytext import no_giants
+
 _SERIAL = itertools.count()
 _WORD = re.compile(r"\w+")
 #: A string, or a comment (the only group).
@@ -30,8 +32,6 @@ _HEAD = re.compile(
     r"|(?P<cont>(?:else|elif|except|finally)\b)"
 )
 #: Decorators that stand on a line each, and the ``def`` after them.
-#: Decimal ones of that length are refused by the parser; 3,500 hexadecimal digits are 4,214 decimal ones.
-_GIANT = re.compile(r"0[xXoObB][0-9a-fA-F_]{3500,}")
 _PLAIN_DEF = re.compile(r"(?:[ \t]*@[^\n]*\n)*(?P<def>[ \t]*def[ \t])")
 #: What was looked at in a piece: its text, its statements, its members, whether it leads to a root.
 TEXT, NODES, MEMBERS, HOT = 1, 2, 4, 8
@@ -419,12 +419,6 @@ def segments(text: str) -> list[Segment]:
         return pieces
     except _Irregular:
         return whole(text)
-
-
-def no_giants(text: str) -> None:
-    """``ValueError`` for a number that nobody can print: more digits than Python turns into text."""
-    if len(text) > 3000 and (found := _GIANT.search(text)):
-        raise ValueError(f"a number of {len(found[0]):,} digits")
 
 
 def whole(text: str) -> list[Segment]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from auditor import pytext
 from auditor.program import textual
 from auditor.program.calls import BIG_FUNCTION
 from auditor.program.classes import ClassInfo, Module, attribute_values, written_names
@@ -37,7 +38,7 @@ class Summaries(Modules):
 
     def _typed(self, name: str, module: Module) -> V | None:
         try:
-            node = ast.parse(name, mode="eval").body
+            node = pytext.parse_expression(name)
         except SyntaxError:
             return None
         value = self.ev(node, self.module_frame(module))

@@ -20,6 +20,8 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from auditor import pytext
+
 if TYPE_CHECKING:  # the import is deferred: most audits have no candidate
     import libcst as cst
 
@@ -115,7 +117,7 @@ _SAME_ROOT: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
 def shape(text: str) -> Shape:
     """Read a pattern without LibCST. Raises :class:`PatternError`."""
     try:
-        body = ast.parse(_encode(text)).body
+        body = pytext.parse(_encode(text)).body
     except SyntaxError as error:
         raise PatternError(f"the pattern is not Python: {error.msg} (line {error.lineno})") from None
     if len(body) != 1:

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from auditor import pytext
 from auditor.program import source
 from auditor.queries.model import CaptureMatch, CodeMatch, Query, listed
 from auditor.queries.pattern import Shape, code_of, match, parse_segment, shape
@@ -121,7 +122,7 @@ def _allowed(hit: CodeHit, regions: Regions) -> bool:
 def _plain(text: str) -> str:
     """An expression as a message shows it: the same whatever quotes and brackets its author likes."""
     try:
-        return ast.unparse(ast.parse(text, mode="eval"))
+        return ast.unparse(pytext.parse_expression(text))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return text
 
@@ -357,7 +358,7 @@ def _import_table(text: str, module: str) -> dict[str, str]:
     table: dict[str, str] = {}
     for statement in _IMPORT.findall(text):
         try:
-            node = ast.parse(statement.strip()).body[0]
+            node = pytext.parse(statement.strip()).body[0]
         except (SyntaxError, ValueError, IndexError):
             continue
         if isinstance(node, ast.Import):

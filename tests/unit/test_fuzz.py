@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from tests.fuzz import engine
+from tests.fuzz import engine, leaves
 
 NAMES = engine.names()
 #: These cost more for each input.
@@ -39,6 +39,13 @@ def test_the_seeds_are_read(name: str) -> None:
     target = engine.parser(name)
     assert target.SEEDS and target.WORDS
     for data in target.SEEDS[:12]:
+        engine.try_one(target, data)
+
+
+@pytest.mark.parametrize("name", leaves.READERS)
+def test_one_value_of_a_wrong_kind_is_read_or_refused(name: str) -> None:
+    target = engine.parser(name)
+    for data in leaves.some(target, 12, random.Random(name)):
         engine.try_one(target, data)
 
 

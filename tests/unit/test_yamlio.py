@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from auditor import yamlio
@@ -168,6 +168,7 @@ _DATA = st.recursive(
 )
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)  # a machine at work
 @given(_DATA)
 def test_json_is_read_as_it_is(data: object) -> None:
     """YAML is nearly a superset of JSON: quoted text, decimal ints and the three words come back equal."""

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from auditor import pytext
 from auditor.profile import Profile
 from auditor.program.syntax import source_of
 
@@ -127,7 +128,7 @@ _IMPORT = re.compile(
 def _import_statements(text: str) -> Iterator[ast.Import | ast.ImportFrom]:
     for match in _IMPORT.finditer(text):
         try:
-            body = ast.parse(match[1].strip()).body
+            body = pytext.parse(match[1].strip()).body
         except (SyntaxError, ValueError):
             continue
         for node in body:

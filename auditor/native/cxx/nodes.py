@@ -52,11 +52,15 @@ def template_arguments(shown: str) -> str:
 
 def calls_in(node: Any) -> list[Any]:
     """The outermost calls inside an expression, in order."""
-    if node.type == "call_expression":
-        return [node]
-    if node.type == "lambda_expression":
-        return []
-    return [call for child in node.named_children for call in calls_in(child)]
+    found: list[Any] = []
+    pending = [node]
+    while pending:  # not by recursion: an operator that stands a thousand times is as deep
+        one = pending.pop()
+        if one.type == "call_expression":
+            found.append(one)
+        elif one.type != "lambda_expression":
+            pending += reversed(one.named_children)
+    return found
 
 
 def has_call(node: Any) -> bool:

@@ -78,6 +78,9 @@ class Runner:
         try:
             body = _Body(self, definition)
             ends = body.ends_of(Path(env=dict(args or {})))
+        except RecursionError:
+            path = Path(facts=self.program.facts(definition), doubt=("code nested too deeply to be followed",))
+            ends = [End("return", UNKNOWN, path)]
         finally:
             self.depth -= 1
         self.memo[key] = ends

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from auditor import pytext
 from auditor.native.exact import ExactProgram
 from auditor.program.frames import Frame
 from auditor.program.syntax import dotted
@@ -160,7 +161,7 @@ def _imported(text: str) -> dict[str, str]:
     out = {}
     for match in _IMPORT.finditer(text):
         try:
-            (node,) = ast.parse(match[0].strip()).body
+            (node,) = pytext.parse(match[0].strip()).body
         except (SyntaxError, ValueError):
             continue
         if isinstance(node, ast.Import):
@@ -200,7 +201,7 @@ def _decorated(text: str, marks: tuple[str, ...]) -> Iterator[tuple[str, int, li
         if name is None or not any(mark in each for each in block for mark in marks):
             continue
         try:
-            (node,) = ast.parse("\n".join([*block, "def f(): pass"])).body
+            (node,) = pytext.parse("\n".join([*block, "def f(): pass"])).body
         except (SyntaxError, ValueError):
             continue
         if isinstance(node, ast.FunctionDef):

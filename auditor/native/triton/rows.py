@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from auditor import yamlio
+from auditor import pytext, yamlio
 from auditor.arch import Target, load_targets
 from auditor.data import data_root
 from auditor.gates.audit import for_all_targets
@@ -241,7 +241,7 @@ class _Maker:
         held = self._trees.get(kernel.path)
         if held is None:
             module = self.program.module(kernel.module)
-            nodes: Iterable[ast.AST] = ast.walk(ast.parse(module.text)) if module is not None else ()
+            nodes: Iterable[ast.AST] = ast.walk(pytext.parse(module.text)) if module is not None else ()
             held = {n.lineno: n for n in nodes if isinstance(n, ast.FunctionDef)}
             self._trees[kernel.path] = held
         return held.get(kernel.line)

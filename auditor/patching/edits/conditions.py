@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+from auditor import pytext
 from auditor.patching.edits import model
 from auditor.patching.edits.anchors import Found, Place, ancestors, every, holes, inside, miscounted
 from auditor.patching.edits.miss import Miss
@@ -51,7 +52,7 @@ _MANY, _ONE = "hole_many_", "hole_one_"
 def _plain(text: str) -> ast.AST:
     """A pattern with its holes as plain names."""
     plain = re.sub(r"\$\.\.\.([A-Z]\w*)?", lambda hit: _MANY + (hit[1] or ""), text.strip("\n").rstrip())
-    node: ast.AST = ast.parse(re.sub(r"\$([A-Z_]\w*)", _ONE + r"\1", plain)).body[0]
+    node: ast.AST = pytext.parse(re.sub(r"\$([A-Z_]\w*)", _ONE + r"\1", plain)).body[0]
     return node.value if isinstance(node, ast.Expr) else node
 
 

@@ -263,7 +263,7 @@ def _written(value: Any, kind: str) -> bytes:
 def _at(root: Value, keys: tuple[str | int, ...], path: str) -> Value | None:
     value = root
     for depth, key in enumerate(keys):
-        if isinstance(key, int) and key < len(value.items):
+        if isinstance(key, int) and 0 <= key < len(value.items):
             value = value.items[key]
         elif isinstance(key, str) and key in value.keys:
             value = value.keys[key]

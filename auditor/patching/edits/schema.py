@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from auditor import pytext
 from auditor.lazyre import lazy
 
 _ARGUMENT = lazy(
@@ -143,7 +144,7 @@ def _annotation(node: ast.expr | None) -> str:
         return ""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         try:
-            return _annotation(ast.parse(node.value, mode="eval").body)
+            return _annotation(pytext.parse_expression(node.value))
         except SyntaxError:
             return ""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from auditor import pytext
 from auditor.patching.edits import model
 from auditor.patching.edits.anchors import Found, Place, Tree, every, inside, resolve
 from auditor.patching.edits.miss import Miss
@@ -69,7 +70,7 @@ def _shown(place: Place, found: Sequence[Found]) -> list[str]:
 def _instead(place: Place, pattern: str) -> list[str]:
     """Where a name has another value than expected: what it has."""
     try:
-        body = ast.parse(pattern.replace("$", "_")).body
+        body = pytext.parse(pattern.replace("$", "_")).body
     except SyntaxError:
         return []
     if len(body) != 1 or not isinstance(body[0], ast.Assign) or not isinstance(body[0].targets[0], ast.Name):

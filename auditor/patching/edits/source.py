@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+from auditor import pytext
 from auditor.lazyre import lazy
 from auditor.patching.edits.miss import Miss
 
@@ -75,6 +76,10 @@ class Lines:
         return match.end() if match else len(self.data)
 
 
+def _at(error: SyntaxError) -> str:
+    return f" (line {error.lineno})" if error.lineno else ""
+
+
 class PySource(Lines):
     """A Python file. ``Miss`` P073 where it does not parse, or is not UTF-8."""
 
@@ -84,13 +89,11 @@ class PySource(Lines):
             data.decode("utf-8")
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                self.tree = ast.parse(data)
+                self.tree = pytext.parse(data)
         except UnicodeDecodeError:
             raise Miss("P073", f"{path} is not UTF-8") from None
         except SyntaxError as error:
-            raise Miss("P073", f"{path} does not parse: {error.msg} (line {error.lineno})") from None
-        except (ValueError, RecursionError, MemoryError) as error:
-            raise Miss("P073", f"{path} does not parse: {error}") from None
+            raise Miss("P073", f"{path} does not parse: {error.msg}{_at(error)}") from None
 
     @cached_property
     def parents(self) -> dict[ast.AST, ast.AST]:
@@ -216,13 +219,13 @@ def read_source(data: bytes, path: str) -> PySource:
 
 def expression(text: str) -> ast.expr:
     """Python text of a patch as one expression. SyntaxError otherwise."""
-    return ast.parse(f"(\n{text.strip()}\n)", mode="eval").body
+    return pytext.parse_expression(f"(\n{text.strip()}\n)")
 
 
 def call_parts(pattern: str) -> tuple[str, str]:
     """What is called in a pattern of a call, and the rest with its brackets. SyntaxError if it is no call."""
     plain = re.sub(r"\$(?:\.\.\.)?", lambda hit: "_" * len(hit[0]), pattern.strip())
-    node = ast.parse(plain, mode="eval").body
+    node = pytext.parse_expression(plain)
     if not isinstance(node, ast.Call) or "\n" in plain[: plain.find("(")]:
         raise SyntaxError("not a call")
     assert node.func.end_col_offset is not None and node.func.end_lineno == 1
@@ -238,7 +241,7 @@ def same(left: ast.AST, right: ast.AST) -> bool:
 
 def statements(code: str) -> list[ast.stmt]:
     """Python text of a patch as statements; ``return`` and the like are allowed. SyntaxError otherwise."""
-    return ast.parse(dedented(code)).body
+    return pytext.parse(dedented(code)).body
 
 
 def dedented(code: str) -> str:

@@ -6,6 +6,7 @@ import ast
 import re
 import sys
 
+from auditor import pytext
 from auditor.patching.edits import model
 from auditor.patching.edits.anchors import Found, Place, ancestors, every, inside, miscounted, substituted
 from auditor.patching.edits.items import insert_item
@@ -215,7 +216,7 @@ def _replaced(source: PySource, found: Found, text: str) -> Splice:
 
 def _bracketed(text: str) -> bool:
     try:
-        node = ast.parse(text, mode="eval").body
+        node = pytext.parse_expression(text)
     except SyntaxError:
         return False
     return text.startswith("(") and node.col_offset > 0 and (node.end_col_offset or 0) < len(text.encode())

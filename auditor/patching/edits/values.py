@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Sequence
 
+from auditor import pytext
 from auditor.patching.edits import model
 from auditor.patching.edits.anchors import Found, Place, every, inside, miscounted
 from auditor.patching.edits.items import insert_item
@@ -261,7 +262,7 @@ def _bracketed(text: bytes) -> bool:
     if not (text.startswith(b"(") and text.endswith(b")")):
         return False
     try:
-        ast.parse(b"(" + text[1:-1] + b"\n)", mode="eval")
+        pytext.parse_expression(b"(" + text[1:-1] + b"\n)")
     except SyntaxError:
         return False
     return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 
+from auditor import pytext
 from auditor.errors import UserError
 from auditor.patching.diffs.lines import file_change
 from auditor.patching.diffs.scan import DEFAULT_LIMITS
@@ -69,7 +70,7 @@ def take_script(text: str, label: str, base: SourceTree, options: Options) -> Im
     if not changes:
         row = Row(label, excluded=tuple(excluded), left_out=tuple(left_out), notes=("it changes nothing",))
         return Imported([], [row], base)
-    module = ast.get_docstring(ast.parse(text)) or ""
+    module = ast.get_docstring(pytext.parse(text)) or ""
     name = patch_name(label, "")
     title = module.split("\n")[0].rstrip(".") or name.replace("-", " ").capitalize()
     notes.insert(0, f"{replaced} replacement{'' if replaced == 1 else 's'} of a script, made on the base")

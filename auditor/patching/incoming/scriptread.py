@@ -12,6 +12,7 @@ import textwrap
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from auditor import pytext
 from auditor.errors import UserError
 
 _STEPS = 20_000
@@ -71,7 +72,7 @@ class Script:
 def read_script(text: str, label: str) -> Script:
     """What a script would do to files. UserError P037 where it is not Python."""
     try:
-        tree = ast.parse(text)
+        tree = pytext.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise UserError("P037", "not Python that can be parsed", place=label) from None
     reader = _Reader()

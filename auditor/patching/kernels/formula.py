@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 
+from auditor import pytext
+
 _MOST = 1 << 63
 
 
@@ -39,7 +41,7 @@ def value_of(formula: str | int, names: Mapping[str, object]) -> int:
 
 def _parsed(formula: str | int) -> ast.expr:
     try:
-        return ast.parse(str(formula).strip(), mode="eval").body
+        return pytext.parse_expression(str(formula).strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise Wrong(f"{formula!r} is no formula") from None
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from auditor import pytext
 from auditor.native.triton.build import LANGUAGES, Outside, Source
 from auditor.native.triton.safe import free_names
 
@@ -46,7 +47,7 @@ Find = Callable[[str], "KernelFile | None"]
 def read_file(path: str, data: bytes) -> KernelFile:
     """``Wrong`` where it does not parse."""
     try:
-        module = ast.parse(data)
+        module = pytext.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise Wrong(
             f"does not parse: {getattr(error, 'msg', error)}", getattr(error, "lineno", 0) or 0

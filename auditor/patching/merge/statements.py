@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 
+from auditor import pytext
 from auditor.lazyre import lazy
 
 _TOKEN = lazy(
@@ -231,7 +232,7 @@ def parsed(data: bytes) -> ast.Module:
     was = gc.isenabled()
     gc.disable()  # a syntax tree is many objects and no cycles: looking for some takes a third of the time
     try:
-        return ast.parse(data)
+        return pytext.parse(data)
     finally:
         if was:
             gc.enable()

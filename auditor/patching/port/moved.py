@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from dataclasses import dataclass, field
 
+from auditor import pytext
 from auditor.patching.merge.changes import Change, Changes
 from auditor.patching.merge.imports import Import, ImportEdit, bound, imported
 from auditor.patching.merge.statements import Source, Statement, source_of
@@ -38,7 +39,7 @@ class MovedMerge:
 def is_shim(data: bytes) -> bool:
     """Whether a file only hands on what others define: imports, a docstring, ``__all__``."""
     try:
-        tree = ast.parse(data)
+        tree = pytext.parse(data)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
     return bool(tree.body) and all(
