@@ -79,7 +79,7 @@ class Runner:
             body = _Body(self, definition)
             ends = body.ends_of(Path(env=dict(args or {})))
         except RecursionError:
-            path = Path(facts=self.program.facts(definition), doubt=("code nested too deeply to be followed",))
+            path = Path(facts=self.program.facts(definition), doubt=("code nested too deeply to follow",))
             ends = [End("return", UNKNOWN, path)]
         finally:
             self.depth -= 1
