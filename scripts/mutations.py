@@ -26,20 +26,19 @@ from __future__ import annotations
 
 import argparse
 import ast
-import io
 import json
 import os
 import re
 import subprocess
 import sys
 import tempfile
-import tokenize
-from collections.abc import Callable, Collection, Iterator, Mapping
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from auditor.gates.audit import AuditOptions, audit
+from auditor.gates.audit import AuditOptions, audit, no_collector
 from auditor.gates.model import Report
 from auditor.queries.load import load_queries
 from auditor.reporting import jsonout
@@ -53,6 +52,12 @@ WORD = re.compile(r"[A-Za-z_]\w*")
 #: The end of a text that was too long: whose first letter is left depends on what it is called.
 CLIPPED = re.compile(r"\w*…$")
 PLACE = re.compile(r"(?<=\.py):\d+")
+#: A comment with the blanks before it, or a string.
+NO_CODE = re.compile(
+    r"""[ \t]*\#[^\n]*|\"{3}(?:\\.|[^\\])*?\"{3}|'{3}(?:\\.|[^\\])*?'{3}"""
+    r"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",
+    re.DOTALL,
+)
 
 
 def wheel(release: str) -> WheelTree:
@@ -97,15 +102,18 @@ def concerned(texts: Mapping[str, str], report: Report) -> dict[str, str]:
 # -- renaming ----------------------------------------------------------------------------------------------
 
 
-def outside(texts: Mapping[str, str], package: str) -> set[str]:
-    """Names that belong to somebody else, as far as the syntax tells: what is imported from other packages,
-    and what is read from such a module."""
+def outside(texts: Iterable[str], package: str, wanted: Collection[str]) -> set[str]:
+    """Those of some names that belong to somebody else, as far as the syntax tells: what is imported from
+    other packages, and what is read from such a module."""
     names: set[str] = set()
-    for text in texts.values():
+    for text in texts:
         modules: set[str] = set()
-        tree = ast.parse(text)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Import):
+        read: list[ast.Attribute] = []
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Attribute):
+                if node.attr in wanted:
+                    read.append(node)
+            elif isinstance(node, ast.Import):
                 for alias in node.names:
                     if alias.name.partition(".")[0] != package:
                         names.update(alias.name.split("."))
@@ -114,13 +122,12 @@ def outside(texts: Mapping[str, str], package: str) -> set[str]:
                 if (node.module or "").partition(".")[0] != package:
                     names.update(alias.name for alias in node.names)
                     modules.update(alias.asname or alias.name for alias in node.names)
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute):
-                base = node.value
-                while isinstance(base, (ast.Attribute, ast.Call)):
-                    base = base.value if isinstance(base, ast.Attribute) else base.func
-                if isinstance(base, ast.Name) and base.id in modules:
-                    names.add(node.attr)
+        for attribute in read:
+            base = attribute.value
+            while isinstance(base, (ast.Attribute, ast.Call)):
+                base = base.value if isinstance(base, ast.Attribute) else base.func
+            if isinstance(base, ast.Name) and base.id in modules:
+                names.add(attribute.attr)
     return names
 
 
@@ -130,14 +137,21 @@ def new_names(report: Report, texts: Mapping[str, str]) -> dict[str, str]:
     Names of one short word are left alone: they are methods of frameworks (``forward``) and fields of all
     kinds of records (``mode``), which no renaming would take for the same thing either.
     """
-    taken = outside(concerned(texts, report), report.project)
+    learned = sorted({p.name.rpartition(".")[2] for p in report.predicates})
+    wanted = {
+        n for n in learned if not n.startswith("__") and ("_" in n.strip("_") or len(n.strip("_")) >= 9)
+    }
+    used: set[str] = set()
+    holding = []
+    for text in concerned(texts, report).values():
+        words = set(WORD.findall(text))
+        used |= words
+        if not wanted.isdisjoint(words):
+            holding.append(text)
+    taken = outside(holding, report.project, wanted)
     taken.update(part for path in texts for part in re.split(r"[/.]", path))
-    used = set().union(*map(WORD.findall, concerned(texts, report).values()))
     found: dict[str, str] = {}
-    for name in sorted({p.name.rpartition(".")[2] for p in report.predicates}):
-        bare = name.strip("_")
-        if name in taken or name.startswith("__") or ("_" not in bare and len(bare) < 9):
-            continue
+    for name in sorted(wanted - taken):
         lead = name[: len(name) - len(name.lstrip("_"))]
         number, fresh = len(found), ""
         while not fresh or fresh in used:
@@ -158,31 +172,30 @@ def renamed(text: str, names: Mapping[str, str]) -> str:
 
 def starts(text: str) -> Iterator[int]:
     """The lines, from 0, on which a statement begins and nothing else goes on."""
-    fresh = True
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type in (tokenize.NEWLINE,):
-            fresh = True
-        elif fresh and token.type not in (
-            tokenize.NL,
-            tokenize.COMMENT,
-            tokenize.INDENT,
-            tokenize.DEDENT,
-            tokenize.ENDMARKER,
-        ):
-            fresh = False
-            yield token.start[0] - 1
+    lines = text.split("\n")
+    todo: list[Any] = [ast.parse(text)]
+    while todo:
+        node = todo.pop()
+        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
+            for item in getattr(node, field, None) or ():
+                todo.append(item)
+                if isinstance(item, ast.stmt):
+                    row = _first(item)
+                    own = lines[row].encode()[: item.col_offset].strip()
+                    if not own and not (row and lines[row - 1].endswith("\\")):
+                        yield row
 
 
 def commented(text: str) -> str:
     """Comments taken away, one of ours and a blank line before each statement."""
-    lines = text.split("\n")
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT:
-            row, column = token.start
-            lines[row - 1] = lines[row - 1][:column].rstrip()
-    for row in sorted(set(starts(text)), reverse=True):
-        indent = lines[row][: len(lines[row]) - len(lines[row].lstrip())]
-        lines[row:row] = [f"{indent}# if is_sm120: torch.cuda.get_device_capability()", ""]
+    begin = set(starts(text))
+    text = NO_CODE.sub(lambda m: "" if m[0].lstrip().startswith("#") else m[0], text)
+    lines = []
+    for row, line in enumerate(text.split("\n")):
+        if row in begin:
+            indent = line[: len(line) - len(line.lstrip())]
+            lines += [f"{indent}# if is_sm120: torch.cuda.get_device_capability()", ""]
+        lines.append(line)
     return "\n".join(lines)
 
 
@@ -282,7 +295,7 @@ def neighbours(text: str) -> str:
 
 
 def _first(node: Any) -> int:
-    return min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+    return min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]) - 1
 
 
 def everything(text: str) -> str:
@@ -318,14 +331,10 @@ def reformatted(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def rewritten(texts: Mapping[str, str], kind: str) -> dict[str, str]:
-    """The files after a mutation of layout. What comes out must mean the same to Python's parser."""
+    """The files after a mutation of layout."""
     if kind == "reformatted":
         return reformatted(texts)
-    out = {}
-    for path, text in texts.items():
-        out[path] = LAYOUT[kind](text)
-        ast.parse(out[path])
-    return out
+    return {path: LAYOUT[kind](text) for path, text in texts.items()}
 
 
 # -- comparing ---------------------------------------------------------------------------------------------
@@ -393,23 +402,33 @@ def with_files(tree: SourceTree, texts: Mapping[str, str], new: Mapping[str, str
 
 
 def tried(
-    tree: SourceTree, texts: Mapping[str, str], report: Report, kind: str, only: Collection[str] | None = None
+    tree: SourceTree,
+    texts: Mapping[str, str],
+    report: Report,
+    kind: str,
+    only: Collection[str] | None = None,
+    names: Mapping[str, str] | None = None,
 ) -> tuple[str, list[str]]:
     """What was mutated, in words, and what the audit of that says differently. ``kind`` may be several with a
-    ``+`` between, one after the other; ``only``: layout is changed in these files alone."""
-    new, told, names = concerned(texts, report), [], {}
-    for step in kind.split("+"):
-        if step == "renamed":
-            names = new_names(report, texts)
-            new = {path: renamed(text, names) for path, text in new.items()}
-            told.append(f"{len(names)} names, {len(by_name(report, names))} findings by name")
-        else:
-            some = rewritten({p: t for p, t in new.items() if only is None or p in only}, step)
-            told.append(f"{sum(some[p] != new[p] for p in some)} files")
-            new |= some
+    ``+`` between, one after the other; ``only``: layout is changed in these files alone; ``names``: the new
+    names, where they are known already."""
+    new, told, named = concerned(texts, report), [], {}
+    with no_collector():
+        for step in kind.split("+"):
+            if step == "renamed":
+                named = new_names(report, texts) if names is None else dict(names)
+                new = {path: renamed(text, named) for path, text in new.items()}
+                told.append(f"{len(named)} names, {len(by_name(report, named))} findings by name")
+            else:
+                some = rewritten({p: t for p, t in new.items() if only is None or p in only}, step)
+                told.append(f"{sum(some[p] != new[p] for p in some):,} files")
+                new |= some
+        for path, text in new.items():
+            if text != texts[path]:
+                ast.parse(text)  # it is still Python, or this trial says nothing
     other = report_of(with_files(tree, texts, new), report.targets)
-    back = {fresh: old for old, fresh in names.items()}
-    return "; ".join(told), difference(comparable(report, names), comparable(other, back=back))
+    back = {fresh: old for old, fresh in named.items()}
+    return "; ".join(told), difference(comparable(report, named), comparable(other, back=back))
 
 
 def main() -> int:
@@ -424,11 +443,16 @@ def main() -> int:
     for release in args.releases:
         tree = wheel(release)
         texts = sources(tree)
-        report = report_of(tree)
+        report, names = report_of(tree), None
+        size = f"{len(report.gates):,} gates and {len(report.findings)} findings"
         for kind in args.only.split(","):
-            what, differs = tried(tree, texts, report, kind)
-            size = f"{len(report.gates):,} gates and {len(report.findings)} findings"
-            print(f"{release} {kind}: {what}; {size}, {len(differs)} lines differ", flush=True)
+            if "renamed" in kind and names is None:
+                with no_collector():
+                    names = new_names(report, texts)
+            start = time.process_time()
+            what, differs = tried(tree, texts, report, kind, names=names)
+            spent = f"{time.process_time() - start:.0f} CPU seconds"
+            print(f"{release} {kind}: {what}; {size}, {len(differs)} lines differ, {spent}", flush=True)
             if args.list:
                 print("\n".join(differs))
             bad += bool(differs)

@@ -222,12 +222,12 @@ def query_findings(
 def dependency_findings(
     tree: SourceTree, options: AuditOptions, profile: Profile, listed: tuple[Predicate, ...]
 ) -> list[Finding]:
-    """Guards whose reason may have gone with the versions that the tree pins; none without queries."""
+    """Guards that do not fit the versions of packages that the tree pins; none without queries."""
     if options.queries == ():
         return []
-    from auditor.native.packages import stale_findings
+    from auditor.native import packages
 
-    return stale_findings(tree, profile, listed, options.targets)
+    return packages.dependency_findings(tree, profile, listed, options.targets)
 
 
 def native_findings(

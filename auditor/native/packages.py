@@ -29,7 +29,7 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}\Z")
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What is true of some versions of a package.
 
-    ``guards``: predicates, by full name, that leave ``targets`` out for want of what it ships.
+    ``guards``: predicates, by full name, that leave ``targets`` out, or ought to, for want of what it ships.
     """
 
     versions: str  # ">=0.1.5"
@@ -153,31 +153,36 @@ def _record(item: Requirement, facts: dict[str, tuple[Fact, ...]], targets: set[
     return Package(item.name, _specifiers(item.text), item.place.path, item.place.line, told)
 
 
-def stale_findings(
+def dependency_findings(
     tree: SourceTree,
     profile: Profile,
     predicates: Iterable[Predicate],
     targets: tuple[str, ...],
     facts: Iterable[Dependency] | None = None,
 ) -> list[Finding]:
-    """A note per predicate that leaves out targets for which the pinned version of a package ships the code.
+    """What the pinned version of a package says about the predicates that guard its code.
 
-    It never says that the guard can be widened: only that its reason may have gone.
+    A note where a predicate leaves out targets for which that version ships the code: it never says that the
+    guard can be widened, only that its reason may have gone. A warning where a predicate leaves out none of
+    the targets for which that version has no code. Where it leaves out some of them only, the test that
+    tells them apart is a finding already.
     """
     listed = {p.name: p for p in predicates}
     known = by_package(facts)
     out = []
     for item in _stated(tree, profile):
         for fact in known.get(item.name, ()):
-            if not fact.ships or not fact.guards or not holds(fact, item.text):
-                continue
-            for name in fact.guards:
+            for name in fact.guards if holds(fact, item.text) else ():
                 predicate = listed.get(name)
                 if predicate is None:
                     continue
-                left = tuple(t for t in targets if t in fact.targets and predicate.truth.get(t) == "false")
-                if left:
-                    out.append(_stale(predicate, left, targets, item, fact, profile))
+                about = tuple(t for t in targets if t in fact.targets)
+                if fact.ships:
+                    left = tuple(t for t in about if predicate.truth.get(t) == "false")
+                    if left:
+                        out.append(_stale(predicate, left, targets, item, fact, profile))
+                elif about and "false" not in {predicate.truth.get(t) for t in fact.targets}:
+                    out.append(_missing(predicate, about, targets, item, fact, profile))
     return out
 
 
@@ -189,17 +194,57 @@ def _stale(
     fact: Fact,
     profile: Profile,
 ) -> Finding:
-    short = predicate.name.rpartition(".")[2]
     pinned = item.text.partition(";")[0].strip()
+    return _finding(
+        predicate,
+        {t: "fallback" if t in left else "same" for t in targets},
+        "note",
+        f"may be stale: leaves out {', '.join(left)}, but {pinned} has {fact.fact}",
+        item,
+        fact,
+        profile,
+    )
+
+
+def _missing(
+    predicate: Predicate,
+    about: tuple[str, ...],
+    targets: tuple[str, ...],
+    item: Requirement,
+    fact: Fact,
+    profile: Profile,
+) -> Finding:
+    pinned = item.text.partition(";")[0].strip()
+    holds_there = all(predicate.truth.get(t) == "true" for t in about)
+    return _finding(
+        predicate,
+        {t: "unguarded" if t in about else "same" for t in targets},
+        "warning",
+        f"{'holds' if holds_there else 'may hold'} on {', '.join(about)}, but of {pinned}: {fact.fact}",
+        item,
+        fact,
+        profile,
+    )
+
+
+def _finding(
+    predicate: Predicate,
+    verdict: dict[str, str],
+    severity: str,
+    message: str,
+    item: Requirement,
+    fact: Fact,
+    profile: Profile,
+) -> Finding:
     return Finding(
         query="",
         gate="",
         path=predicate.path,
         line=predicate.line,
-        symbol=short,
-        verdict={t: "fallback" if t in left else "same" for t in targets},
-        severity="note",
-        message=f"may be stale: leaves out {', '.join(left)}, but {pinned} has {fact.fact}",
+        symbol=predicate.name.rpartition(".")[2],
+        verdict=verdict,
+        severity=severity,
+        message=message,
         area=profile.area(predicate.path),
         detail=(f"pinned {item.place.path}:{item.place.line}", *(f"source: {s}" for s in fact.source)),
     )

@@ -25,6 +25,7 @@ UNSET = "left as it was"
 #: releases is left to the refusals of the tree itself.
 NOT_FOR_12 = {
     "attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla"},
+    "attn_backend": {"fa3", "fa4", "flashmla", "cutlass_mla"},
     "prefill_attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla"},
     "decode_attention_backend": {"fa3", "fa4", "flashmla", "cutlass_mla"},
     "mm_attention_backend": {"fa3", "fa4"},

@@ -13,7 +13,8 @@ import guards_trial  # noqa: E402
 
 @pytest.mark.wheels
 def test_findings_follow_the_guards() -> None:
-    real_tree(guards_trial.RELEASE)
-    rows = guards_trial.rows()
-    assert len(rows) >= 10
+    trial = guards_trial.TRIALS[0]
+    real_tree(trial.tree)
+    rows = guards_trial.rows(trial)
+    assert len(trial.added) >= 10 and len(trial.deleted) >= 9 and len(rows) >= 20
     assert [place.what for _, place, followed in rows if not followed] == []

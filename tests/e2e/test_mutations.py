@@ -44,5 +44,5 @@ def test_names_and_layout_change_nothing_but_names_and_lines() -> None:
     assert len(mutations.by_name(report, names)) < 10
     busiest = [path for path, _ in Counter(g.path for g in report.gates).most_common(BUSIEST)]
     assert sum(g.path in busiest for g in report.gates) * 4 > len(report.gates) * 3
-    told, differs = mutations.tried(tree, texts, report, "renamed+all", busiest)
+    told, differs = mutations.tried(tree, texts, report, "renamed+all", busiest, names)
     assert told.endswith(f"; {BUSIEST} files") and differs == []

@@ -13,9 +13,9 @@ from auditor.native.packages import (
     Dependency,
     Fact,
     dependency_facts,
+    dependency_findings,
     holds,
     package_records,
-    stale_findings,
 )
 from auditor.profile import Package, load_profile
 
@@ -29,7 +29,7 @@ NEW = Fact(
     source=("https://example.org/1",),
     guards=("app.guard.FAST",),
 )
-OLD = msgspec.structs.replace(NEW, versions="<0.1.5", ships=False, fact="no such kernels", guards=())
+OLD = msgspec.structs.replace(NEW, versions="<0.1.5", ships=False, fact="no such kernels")
 
 
 class Tree:
@@ -62,7 +62,7 @@ FACTS = (Dependency("Fast_GEMM", (OLD, NEW)),)
 
 
 def stale(pin: str, **truth: str) -> list:
-    return stale_findings(Tree(pin), profile(), [predicate(**truth)], TARGETS, FACTS)  # type: ignore[arg-type]
+    return dependency_findings(Tree(pin), profile(), [predicate(**truth)], TARGETS, FACTS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -113,10 +113,30 @@ def test_stale_only_where_the_pinned_version_says_so() -> None:
     assert found.detail == ("pinned python/pyproject.toml:3", "source: https://example.org/1")
 
 
+def test_a_guard_that_leaves_none_out_is_unguarded_where_the_pinned_version_has_no_code() -> None:
+    open_ = {"sm_90": "unknown", "sm_120": "unknown", "sm_121": "false"}
+    (found,) = stale("fast-gemm==0.1.4", **open_)
+    assert found.verdict == {"sm_90": "same", "sm_120": "unguarded", "sm_121": "same"}
+    assert (found.path, found.line, found.severity) == ("python/app/guard.py", 7, "warning")
+    assert found.message == "may hold on sm_120, but of fast-gemm==0.1.4: no such kernels"
+    (found,) = stale("fast-gemm==0.1.4", **{**open_, "sm_120": "true"})
+    assert found.message.startswith("holds on sm_120,")
+    assert stale("fast-gemm==0.1.4", **{**open_, "sm_120": "false"}) == []
+    assert stale("fast-gemm>=0.1.0", **open_) == []
+
+
+def test_a_guard_that_leaves_a_sibling_out_is_told_by_the_test_that_does() -> None:
+    both = (Dependency("fast-gemm", (msgspec.structs.replace(OLD, targets=("sm_120", "sm_121")),)),)
+    pinned, known = Tree("fast-gemm==0.1.4"), profile()
+    for truth, count in (({"sm_120": "false", "sm_121": "unknown"}, 0), ({"sm_121": "unknown"}, 1)):
+        guard = predicate(**{"sm_90": "unknown", "sm_120": "unknown", **truth})
+        assert len(dependency_findings(pinned, known, [guard], TARGETS, both)) == count  # type: ignore[arg-type]
+
+
 def test_a_guard_that_lets_the_target_in_or_is_open_is_not_stale() -> None:
     assert stale("fast-gemm==0.2", sm_90="true", sm_120="unknown", sm_121="false") == []
     assert stale("fast-gemm==0.2", sm_90="true", sm_120="true", sm_121="false") == []
-    none = stale_findings(Tree("fast-gemm==0.2"), profile(), [], TARGETS, FACTS)  # type: ignore[arg-type]
+    none = dependency_findings(Tree("fast-gemm==0.2"), profile(), [], TARGETS, FACTS)  # type: ignore[arg-type]
     assert none == []
 
 

@@ -307,6 +307,16 @@ def test_a_backend_that_the_project_picks_on_other_targets() -> None:
     assert set(one.chosen) & set(TARGETS) == set(BLACKWELL)
 
 
+@pytest.mark.parametrize(("key", "settings"), [("wide", ("wide",)), ("wide_forward", ())])
+def test_the_key_of_a_table_is_a_choice_only_where_a_setting_has_that_value(
+    key: str, settings: tuple[str, ...]
+) -> None:
+    for user in ("%s\n\nTABLE = {'%s': Wide}\n", "%s\n\ndef load():\n    return {'%s': Wide}\n"):
+        (one,) = derived(case=CLASS, user=user % ("from example.case import Wide\n", key))
+        assert one.settings == settings
+        assert ("only where wide" in findings([one], ROWS, TARGETS)[0].message) is bool(settings)
+
+
 def test_sites_of_an_operator_that_is_there() -> None:
     here = tree(case="from kern import plain\n\n\ndef go(q):\n    return plain(q)\n")
     root, found, _ = source_files(here, PROFILE_)

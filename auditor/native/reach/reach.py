@@ -367,7 +367,7 @@ class Reach:
                 if segment.kind == "other":
                     for node, other, mask, statement in self.points.top_mentions(module, word):
                         if attribute or self._fits(other, key):
-                            keyed = _keyed(_table_key(statement, node))
+                            keyed = self._keyed(_table_key(statement, node))
                             yield Caller(path, None, node, mask, frozenset(), keyed)
                     continue
                 yield from self._in_segment(module, path, segment, word, key, info, attribute)
@@ -414,7 +414,7 @@ class Reach:
             for node in ast.walk(read) if read is not None else ():
                 if isinstance(node, (ast.Name, ast.Attribute)) and _last(node) == name:
                     yield Caller(
-                        path, None, node, self.full, frozenset(), _keyed(_table_key(statement, node))
+                        path, None, node, self.full, frozenset(), self._keyed(_table_key(statement, node))
                     )
         for function in list(holder.functions.values()):
             if not function.segment.has_text or has_word(function.segment.peek(), name):
@@ -445,13 +445,17 @@ class Reach:
         if ran.node is None:
             return ()
         sketch = self.points.sketch(function, ran.node)
-        out = list(_keyed(sketch.keys.get(id(mention.node), "")))
+        out = list(self._keyed(sketch.keys.get(id(mention.node), "")))
         for test, holds in sketch.tests_around(mention.node):
             names = wanted(test, sketch.values) if holds else ()
             open_ = ran.tests.get(id(test), (self.full, self.full))[1] & mention.may
             if names and open_ and all(self.is_setting(name) for name in names):
                 out.append(names)
         return tuple(out)
+
+    def _keyed(self, key: str) -> tuple[tuple[str, ...], ...]:
+        """What has to be chosen for a value of a table: its key, where that is a value of some setting."""
+        return ((key,),) if key and self.is_setting(key) else ()
 
     def _mask(self, mention: Mention, key: str, attribute: bool) -> int:
         """Targets on which a mention may stand for what is looked for."""
@@ -512,10 +516,6 @@ def _table_key(root: ast.AST, node: ast.AST) -> str:
                 if value is node and isinstance(key, ast.Constant) and isinstance(key.value, str):
                     return key.value
     return ""
-
-
-def _keyed(key: str) -> tuple[tuple[str, ...], ...]:
-    return ((key,),) if key else ()
 
 
 def _last(node: ast.AST) -> str:
