@@ -209,7 +209,17 @@ def _meant(key: str, value: str) -> list[str]:
 
 
 def build(words: dict[str, Any]) -> Request:
-    """The request of parsed words, by :attr:`Spec.dest`. UserError U005, U007 where they contradict."""
+    """The request of parsed words, by :attr:`Spec.dest`.
+
+    UserError U005, U007 where they contradict, U004 where ``--output`` is in no folder: the report would have
+    been made for nothing.
+    """
+    output = words["output"]
+    if output not in (None, "-") and not os.path.isdir(os.path.dirname(output) or "."):
+        import shlex
+
+        hints = [f"mkdir -p {shlex.quote(os.path.dirname(output))}"]
+        raise UserError("U004", "there is no such folder to write the report in", place=output, hints=hints)
     repo = words["repo"]
     local = [words["path"]] if words["path"] is not None else []
     local += [words["worktree"]] if words["worktree"] else []
@@ -239,7 +249,7 @@ def build(words: dict[str, Any]) -> Request:
         quiet=words["quiet"],
         color=words["color"],
         fail_on=tuple(dict.fromkeys(verdicts)),
-        output=words["output"],
+        output=output,
         use_cache=not words["no_cache"],
         exceptions=words.get("exceptions"),
         history=tuple(words.get("history") or ()),

@@ -45,6 +45,13 @@ def oldest_of(repo: GitRepo, new: str, most: int) -> str:
     return raw.decode().split()[-1]
 
 
+def merge_base(repo: GitRepo, a: str, b: str) -> str:
+    """The id of the best commit that both lead to, "" where there is none. UserError T002 for what is no
+    commit."""
+    ends = repo.commit(a).oid, repo.commit(b).oid
+    return repo.run("merge-base", *ends).stdout.decode().strip()
+
+
 def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str, list[LogEntry]]:
     """Path -> the commits between that touched it, newest first. Merges are left out."""
     wanted = sorted(set(paths))

@@ -469,8 +469,11 @@ class GitRepo:
                 near = [f"v{rev}"]
             elif f"origin/{rev}" in names:
                 near = [f"origin/{rev}"]
+            elif "/" in rev:  # the branch of a remote that is called otherwise here, or of none
+                branch = rev.partition("/")[2]
+                near = [n for n in names if n == branch or n.partition("/")[2] == branch][:2] or near
             if near:
-                hints.append("did you mean " + " or ".join(f"--commit {n}" for n in near) + "?")
+                hints.append("did you mean " + " or ".join(near) + "?")
             if rev[:1].isdigit() and "." in rev:
                 hints.append(f"a release is named with --release {rev}")
             if not hints:

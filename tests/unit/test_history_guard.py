@@ -189,6 +189,55 @@ def test_a_base_that_a_shallow_clone_lacks_is_said_with_the_way_to_get_it(
     assert code == 2 and "error[T002]" in err and "fetch --unshallow" in err and "shallow" in err
 
 
+def test_a_fork_is_compared_from_where_it_left_upstream(history: History, capsys: Capture) -> None:
+    base = history.git("rev-parse", "HEAD")
+    history.git("checkout", "-q", "-b", "fork")
+    history.commit("our own", pick=PICK.replace(">= 12", "== 8"))
+    history.git("checkout", "-q", "main")
+    history.commit("quiet", **{"python/sglang/srt/other.py": "X = 1\n"})
+    assert audit(capsys, "guard", "fork...main")[0] == 0, "what the fork changed is no news"
+    assert audit(capsys, "guard", "fork..main")[0] == 1
+    history.commit("other way (#41)", pick=GATE_CHANGED)
+    for words in (("guard", "fork...main"), ("guard", base, "main"), ("guard", f"{base}..main")):
+        code, out, _ = audit(capsys, *words, "--format", "json")
+        told = json.loads(out)
+        assert code == 1 and [c["commits"][0]["pr"] for c in told["changes"]] == ["41"], words
+        assert told["old"]["commit"] == base
+    assert "#41" in audit(capsys, "diff", "fork...main")[1]
+    assert "#41" in audit(capsys, "diff", f"{base}..main")[1]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "hint"),
+    [
+        (("guard", "HEAD", "upstream/main"), "T002", "did you mean main"),
+        (("guard", "HEAD...nosuch"), "T002", "git -C . fetch --all"),
+        (("guard", "HEAD...alone"), "H023", "audit diff HEAD alone"),
+        (("guard", "HEAD..", "HEAD"), "U005", "audit guard HEAD..HEAD"),
+        (("guard", "HEAD..main", "HEAD"), "U005", "audit guard HEAD..main"),
+        (("guard", "HEAD", "--patchset", "nosuch"), "P020", "help: patches list"),
+        (("guard", "HEAD", "--exceptions", "nosuch.yaml"), "H010", ""),
+        (("guard", "HEAD", "--output", "no/such/file"), "U004", "mkdir -p no/such"),
+        (("diff", "HEAD"), "U001", "audit diff HEAD HEAD"),
+        (("sglang", "--exceptions", "nosuch.yaml"), "H010", ""),
+    ],
+)
+def test_what_is_misspelled_is_said_before_anything_is_audited(
+    history: History,
+    capsys: Capture,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    code: str,
+    hint: str,
+) -> None:
+    history.git("checkout", "-q", "--orphan", "alone")
+    history.git("commit", "-q", "--allow-empty", "-m", "alone")
+    history.git("checkout", "-q", "main")
+    monkeypatch.setattr("auditor.gates.cache.kept_report", lambda *_, **__: pytest.fail("an audit was begun"))
+    got, out, err = audit(capsys, *words)
+    assert (got, out) == (2, "") and f"error[{code}]" in err and hint in err, err
+
+
 def test_merges_name_the_commit_that_made_the_change(history: History, capsys: Capture) -> None:
     base = history.git("rev-parse", "HEAD")
     for name in ("one", "two", "three"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 import msgspec
 
-from auditor.cli.audit.twotrees import compared, kinds_of_change, show
+from auditor.cli.audit.twotrees import compared, ends_typed, kinds_of_change, show
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
 from auditor.cli.request import FORMATS
@@ -22,7 +22,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     ),
 )
 @click.argument("a", metavar="A")
-@click.argument("b", metavar="B")
+@click.argument("b", metavar="B", required=False)
 @click.option(
     "--fail-on",
     "fail",
@@ -34,14 +34,16 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
 )
 @click.option("--no-kernels", is_flag=True, cls=Option, section="what is asked", help="Gates and flags only.")
 @tree_options(formats=(*FORMATS, "html"))
-def diff(a: str, b: str, fail: str, no_kernels: bool, request: Request) -> int:
+def diff(a: str, b: str | None, fail: str, no_kernels: bool, request: Request) -> int:
     """What changed in meaning between two trees, for these targets, and what only moved?
 
-    A and B: a commit, tag or branch, a release (0.5.18), a wheel file, a folder, or a kept report (.json).
+    A and B: a commit, tag or branch, a release (0.5.18), a wheel file, a folder, or a kept report (.json). Of
+    two branches, A...B compares B with the commit that both come from.
     """
     from auditor.history.flags import with_first_readers
 
     kinds = kinds_of_change(fail, "--fail-on")
+    a, b = ends_typed(a, b, "audit diff")
     with compared(a, b, request, kernels=not no_kernels) as found:
         changes = with_first_readers(found.diff.changes, found.old_tree)
         found = found._replace(diff=msgspec.structs.replace(found.diff, changes=changes))

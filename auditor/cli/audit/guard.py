@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import msgspec
 
-from auditor.cli.audit.twotrees import compared, kinds_of_change, show
+from auditor.cli.audit.twotrees import compared, ends_typed, kinds_of_change, show
 from auditor.cli.command import Option, VerbCommand
 from auditor.cli.options import Request, tree_options
 from auditor.cli.request import FORMATS
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 @click.command(
     cls=VerbCommand,
     example=(
-        "audit guard 735a256 origin/main --target sm_120,sm_121",
+        "audit guard HEAD...upstream/main --target sm_121 --patchset sm120",
         "audit guard known.json HEAD --repo ../sglang --exceptions deliberate.yaml",
         "audit guard 0.5.18 0.5.20 --target sm_121 --patchset sm120 --format html --output guard.html",
         "audit guard origin/main HEAD --target sm_120,sm_121 --fail-on missed-variant",
     ),
 )
 @click.argument("base", metavar="BASE")
-@click.argument("new", metavar="[NEW]", default="HEAD")
+@click.argument("new", metavar="[NEW]", required=False)
 @click.option(
     "--trip-on",
     "trip",
@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 @tree_options(formats=(*FORMATS, "html"), exceptions=True)
 def guard(
     base: str,
-    new: str,
+    new: str | None,
     trip: str,
     patchsets: tuple[str, ...],
     verdicts: tuple[str, ...],
@@ -70,20 +70,26 @@ def guard(
 ) -> int:
     """Did a newer tree change the meaning of something for these targets, or does everything still hold?
 
+    BASE is a baseline file or a tree, NEW a tree; BASE...NEW starts where the branches part, as a fork needs.
     Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel or an arm of
     its own, is refused by what was there, or gets a setting forced, a default wrong or a flag of its own
     changed; with --patchset, where a patch does not go any more or what it promises does not hold; with
     --fail-on, where a new gate gives a target such a verdict.
     Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
     """
+    from auditor.cli.patches.target import load
     from auditor.history.exceptions import apply, excepted_gates, load_exceptions
     from auditor.history.guard import joined, judged, tripping
 
     kinds = kinds_of_change(trip, "--trip-on")
+    base, new = ends_typed(base, new, "audit guard", "HEAD")
+    # what is wrong with these is said before minutes of work
+    given = load_exceptions(request.exceptions) if request.exceptions is not None else None
+    for name in patchsets:
+        load(name)
     with compared(base, new, request) as found:
         deliberate = frozenset[str]()
-        if request.exceptions is not None:
-            given = load_exceptions(request.exceptions)
+        if given is not None:
             apply(found.new, given)  # for what it refuses: entries that fit nothing, or have expired
             deliberate = excepted_gates(given)
         states = _states(patchsets, found, request)

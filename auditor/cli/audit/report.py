@@ -22,6 +22,11 @@ def audit_project(request: Request) -> int:
         from auditor.cli.audit.page import refuse_history
 
         refuse_history(request)
+    given = None
+    if request.exceptions is not None:
+        from auditor.history.exceptions import apply, load_exceptions
+
+        given = load_exceptions(request.exceptions)  # what is wrong with it is said before the audit
     with opened(request) as tree:
         if request.format == "html":
             from auditor.cli.audit.page import read_history
@@ -37,10 +42,8 @@ def audit_project(request: Request) -> int:
             report = jsonout.loads(data, "the report")
         else:
             report = audited(tree, request)
-            if request.exceptions is not None:
-                from auditor.history.exceptions import apply, load_exceptions
-
-                report = apply(report, load_exceptions(request.exceptions))
+            if given is not None:
+                report = apply(report, given)
             if request.format == "json":
                 from auditor.reporting import jsonout
 

@@ -56,8 +56,9 @@ def compared(a: str, b: str, request: Request, kernels: bool = True) -> Iterator
     from auditor.history.still import with_what_stands
 
     with ExitStack() as stack:
-        old = _side(a, request, stack)
-        new = _side(b, request, stack)
+        # both are found before either is audited: what is misspelled is said at once
+        old_tree, new_tree = (_found(word, request, stack) for word in (_forked(a, request), b))
+        old, new = _side(old_tree, request), _side(new_tree, request)
         notes: list[str] = []
         maps = _kernels(old, new, request, notes) if kernels else None
         flags = _flags(old, new, request)
@@ -157,8 +158,46 @@ def kinds_of_change(text: str, option: str) -> set[str]:
     return names
 
 
-def _side(word: str, request: Request, stack: ExitStack) -> _Side:
-    """One side: a baseline or kept report, or a tree and its audit."""
+def ends_typed(a: str, b: str | None, verb: str, default: str | None = None) -> tuple[str, str]:
+    """The two trees that were typed, as two words or as ``A..B``; of ``A...B`` the first is the whole word.
+
+    UserError U005 where a range stands beside a tree or lacks an end, U001 where the newer one is not named.
+    """
+    old, dots, new = a.partition("..")
+    if not dots or "../" in a or a.startswith("."):
+        if b is None and default is None:
+            raise UserError("U001", "missing argument 'B'", hints=[f"{verb} {a} HEAD", f"{verb} --help"])
+        return a, b or default or "HEAD"
+    new = new.removeprefix(".")
+    if not new:
+        raise UserError("U005", f"{a!r} names one end", hints=[f"{verb} {a}HEAD"])
+    if b is not None:
+        raise UserError("U005", f"{a!r} names both trees already", hints=[f"{verb} {a}"])
+    return (a if "..." in a else old), new
+
+
+def _forked(a: str, request: Request) -> str:
+    """The older end as a tree is named: of ``A...B`` the id of the commit that both come from, else itself.
+
+    UserError H023 where there is no such commit.
+    """
+    from auditor.trees.between import merge_base
+    from auditor.trees.commit import CommitTree
+
+    old, dots, new = a.partition("...")
+    if not dots or "../" in a:
+        return a
+    with opened(
+        request._replace(commit=new, release=None, wheel=None, installed=None, worktree=False)
+    ) as tree:
+        base = merge_base(tree.repo, old, new) if isinstance(tree, CommitTree) else ""
+    if not base:
+        raise UserError("H023", f"no commit is in both {old} and {new}", hints=[f"audit diff {old} {new}"])
+    return base
+
+
+def _found(word: str, request: Request, stack: ExitStack) -> _Side | SourceTree:
+    """One side, before anything is audited: a baseline, a kept report, or an open tree."""
     if word.endswith((".json", ".json.gz")):
         from auditor.history import baseline
         from auditor.reporting import jsonout
@@ -174,8 +213,12 @@ def _side(word: str, request: Request, stack: ExitStack) -> _Side:
             kept = baseline.loads(data, word)
             return _Side(kept.report, None, kept)
         return _Side(jsonout.loads(data, word), None)
-    tree = stack.enter_context(opened(_request_for(word, request)))
-    return _Side(audited(tree, request), tree)
+    return stack.enter_context(opened(_request_for(word, request)))
+
+
+def _side(found: _Side | SourceTree, request: Request) -> _Side:
+    """The side with its audit."""
+    return found if isinstance(found, _Side) else _Side(audited(found, request), found)
 
 
 def _request_for(word: str, request: Request) -> Request:

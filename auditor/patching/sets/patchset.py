@@ -174,10 +174,11 @@ def find_patchset(name: str, folder: Path | None = None) -> Path:
     if not folder and (Path(name) / "patchset.yaml").is_file():
         return Path(name)
     near = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    hints = [*(f"patches show {word}" for word in near), f"patches new {name}" if check_name(name) else ""]
-    raise UserError(
-        "P020", f"no such patchset: {name!r}", hints=[hint for hint in hints if hint] or ["patches list"]
-    )
+    hints = [*(f"patches show {word}" for word in near), "patches list"]
+    if check_name(name):
+        hints.append(f"patches new {name}")
+    fact = f"no such patchset: {name!r}" + (f"; there is {', '.join(sorted(known))}" if known else "")
+    raise UserError("P020", fact, hints=hints)
 
 
 def check_name(name: str) -> bool:
