@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import click
 
+from auditor.cli.request import WHICH_TREE
 from auditor.cli.run import guarded
 from auditor.errors import EXIT_INPUT, EXIT_INTERNAL, EXIT_OK, UserError
 
@@ -69,6 +70,8 @@ def _near_options(error: click.NoSuchOption, path: str) -> list[str]:
     word = error.option_name.lstrip("-")
     if error.ctx is not None and word in _formats(error.ctx.command):
         return [f"{path} --format {word} --output FILE"]
+    if error.ctx is not None and word in WHICH_TREE and _arguments(error.ctx.command):
+        return [f"{path} {_arguments(error.ctx.command)}        # these words name the trees"]
     own = {option.lstrip("-"): option for option in error.possibilities or ()}
     near = difflib.get_close_matches(word, own, n=1, cutoff=0.6)
     if near:
@@ -87,6 +90,17 @@ def _near_options(error: click.NoSuchOption, path: str) -> list[str]:
     if any("--assume" in param.opts for param in ctx.command.params):
         return [f"{path} --assume arg.{word.replace('-', '_')}=VALUE        # an argument of the server"]
     return []
+
+
+def _arguments(command: click.Command) -> str:
+    """What a verb's arguments are called, as its usage shows them; nothing where one option names a tree."""
+    if any("--path" in param.opts for param in command.params):
+        return " ".join(
+            param.make_metavar(click.Context(command))
+            for param in command.params
+            if isinstance(param, click.Argument)
+        )
+    return ""
 
 
 def _formats(command: click.Command) -> tuple[str, ...]:

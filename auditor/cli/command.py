@@ -18,6 +18,26 @@ class Option(click.Option):
         self.section = section
 
 
+def prose(text: str, formatter: click.HelpFormatter) -> None:
+    """The paragraphs of a help text, as wide as the terminal is, and a blank line."""
+    for paragraph in inspect.cleandoc(text).split("\n\n"):
+        formatter.write_text(" ".join(paragraph.split()))
+        formatter.write("\n")
+
+
+def _narrow(param: click.Parameter, record: tuple[str, str]) -> tuple[str, str]:
+    """The line of an option. The words that it takes stand in its text: beside its name they would push the
+    texts of all options of the section to the right.
+    """
+    names, text = record
+    if not isinstance(param.type, click.Choice) or param.metavar is not None:
+        return names, text
+    said, gap, rest = text.partition("  [")
+    words = ", ".join(str(choice) for choice in param.type.choices)
+    said = f"{said.rstrip('.?')}: {words}" if said and words not in said else said or words
+    return names.replace(f"[{words.replace(', ', '|')}]", "WORD"), f"{said}{gap}{rest}"
+
+
 class VerbCommand(click.Command):
     """A verb. The docstring is the question, ``example`` one line (or more) a person can type."""
 
@@ -30,7 +50,7 @@ class VerbCommand(click.Command):
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Question, usage, example, options."""
-        formatter.write(f"{inspect.cleandoc(self.help or '')}\n\n")
+        prose(self.help or "", formatter)
         words = [piece for piece in self.collect_usage_pieces(ctx) if piece != self.options_metavar]
         words += ["[OPTIONS]"] if any(isinstance(param, click.Option) for param in self.params) else []
         formatter.write(f"usage: {' '.join([ctx.command_path, *words])}\n")
@@ -42,7 +62,10 @@ class VerbCommand(click.Command):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             if record and not isinstance(param, click.Argument):
-                sections.setdefault(getattr(param, "section", "options"), []).append(record)
+                heading = getattr(param, "section", "options")
+                sections.setdefault(heading, []).append(_narrow(param, record))
+        if "output" in sections and len(sections.get("options", ())) == 1:
+            sections["output"] += sections.pop("options")  # --help alone is worth no heading
         for heading, rows in sorted(sections.items(), key=lambda item: item[0] == "options"):
             formatter.write(f"\n{heading}:\n")
             formatter.indent()

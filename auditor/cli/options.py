@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from auditor.cli.command import Option
-from auditor.cli.request import SPECS, Request, Spec, build
+from auditor.cli.request import SPECS, WHICH_TREE, Request, Spec, build
 from auditor.cli.words import AssumptionType, TargetsType, VerdictsType
 
 __all__ = ["Request", "tree_options"]
@@ -58,22 +58,25 @@ def tree_options(
     history: bool = False,
     project: str | None = None,
     formats: tuple[str, ...] = (),
+    trees_are_words: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Decorator: adds the shared options and passes them on as one ``request``.
 
     ``targets`` and ``project`` replace a default; ``fail_on``, ``exceptions``, ``history``: whether these
-    make sense; ``formats`` are further values of ``--format``.
+    make sense; ``formats`` are further values of ``--format``. ``trees_are_words``: the verb's arguments say
+    which trees, so options may say where these are only, not which.
     """
     defaults = {"target": targets, "project": project}
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
         left_out = {"fail_on": not fail_on, "exceptions": not exceptions, "history": not history}
+        left_out |= dict.fromkeys(WHICH_TREE, trees_are_words)
         specs = [spec for spec in SPECS if not left_out.get(spec.dest)]
         specs = [s._replace(choices=(*s.choices, *formats)) if s.dest == "format" else s for s in specs]
 
         @functools.wraps(function)
         def wrapper(**words: Any) -> Any:
-            ours = {spec.dest: words.pop(spec.dest) for spec in specs}
+            ours = dict.fromkeys(WHICH_TREE) | {spec.dest: words.pop(spec.dest) for spec in specs}
             return function(request=build(ours), **words)
 
         for spec in reversed(specs):

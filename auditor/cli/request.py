@@ -55,7 +55,7 @@ SPECS = (
     Spec(("--release",), "text", SOURCE, "A release, fetched once through pip into the cache.", "VERSION"),
     Spec(("--wheel",), "file", SOURCE, "A wheel file.", "FILE"),
     Spec(("--installed",), "maybe", SOURCE, "The installed copy, there or in DIR; not imported.", "[DIR]"),
-    Spec(("--repo",), "text", SOURCE, "A repository for --commit; its clone is kept cached.", "URL"),
+    Spec(("--repo",), "text", SOURCE, "Where the commits are: a clone, or a URL, kept cached.", "URL"),
     Spec(("--allow-fetch",), "flag", SOURCE, "Let a partial clone fetch the objects it lacks."),
     Spec(("--target",), "targets", QUESTION, "GPU targets, or all.", "LIST", "sm_120"),
     Spec(("--against",), "target", QUESTION, "The target to compare with.", "TARGET", "sm_100"),
@@ -86,6 +86,10 @@ SPECS = (
     Spec(("--no-cache",), "flag", OUTPUT, "Neither read nor write cached facts."),
     Spec(("--project",), "text", SOURCE, "The profile.", "NAME", DEFAULT_PROJECT, hidden=True),
 )
+
+
+#: Options that name one tree, by :attr:`Spec.dest`.
+WHICH_TREE = ("commit", "worktree", "release", "wheel", "installed")
 
 
 class Request(NamedTuple):

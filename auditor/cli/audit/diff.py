@@ -33,7 +33,7 @@ from auditor.errors import EXIT_FINDINGS, EXIT_INPUT, EXIT_OK
     help="Exit 1 on a change of these kinds: outcome, kernel, forced, default, predicate, added …",
 )
 @click.option("--no-kernels", is_flag=True, cls=Option, section="what is asked", help="Gates and flags only.")
-@tree_options(formats=(*FORMATS, "html"))
+@tree_options(formats=(*FORMATS, "html"), trees_are_words=True)
 def diff(a: str, b: str | None, fail: str, no_kernels: bool, request: Request) -> int:
     """What changed in meaning between two trees, for these targets, and what only moved?
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     default="",
     cls=Option,
     section="what is asked",
-    help="Any change of these kinds instead: outcome, kernel, forced, default, predicate, added …",
+    help="Trip on these kinds instead: outcome, kernel, forced …",
 )
 @click.option(
     "--patchset",
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     multiple=True,
     cls=Option,
     section="what is asked",
-    help="A patchset that must still go on the newer tree, and whose result must hold. Repeatable.",
+    help="Trip too where this does not go or hold on NEW.",
 )
 @click.option(
     "--fail-on",
@@ -57,9 +57,9 @@ if TYPE_CHECKING:
     default="",
     cls=Option,
     section="what is asked",
-    help="Trip too where a new or changed gate gives a target one of these verdicts.",
+    help="Trip too where a new gate gives one of these verdicts.",
 )
-@tree_options(formats=(*FORMATS, "html"), exceptions=True)
+@tree_options(formats=(*FORMATS, "html"), trees_are_words=True, exceptions=True)
 def guard(
     base: str,
     new: str | None,
@@ -70,12 +70,10 @@ def guard(
 ) -> int:
     """Did a newer tree change the meaning of something for these targets, or does everything still hold?
 
-    BASE is a baseline file or a tree, NEW a tree; BASE...NEW starts where the branches part, as a fork needs.
-    Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel or an arm of
-    its own, is refused by what was there, or gets a setting forced, a default wrong or a flag of its own
-    changed; with --patchset, where a patch does not go any more or what it promises does not hold; with
-    --fail-on, where a new gate gives a target such a verdict.
-    Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
+    BASE is a baseline file or a tree, NEW a tree (HEAD); BASE...NEW begins where two branches part, as a fork
+    needs. Quiet where code only moved. Trips where a target goes another way at a gate, loses a kernel or an
+    arm of its own, is refused by what was there, or gets a setting forced, a default wrong or a flag of its
+    own changed. Exit codes: 0 quiet, 1 tripped, 2 wrong input, 4 the tool failed.
     """
     from auditor.cli.patches.target import load
     from auditor.history.exceptions import apply, excepted_gates, load_exceptions

@@ -45,7 +45,7 @@ _RANGE = f"HEAD~{_MOST}..HEAD"
 @click.option(
     "--moved", is_flag=True, cls=Option, section="output", help="Also where it only moved or was respelled."
 )
-@tree_options()
+@tree_options(trees_are_words=True)
 def history(word: str, commits: str, every: bool, moved: bool, request: Request) -> None:
     """Which commits changed what this gate means, when, in which pull request, and from what to what?
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     metavar="FILE",
     cls=Option,
     section=BUILT,
-    help="Kernels as they were built: their wheel, or that unpacked.",
+    help="Built kernels: a wheel, or one unpacked.",
 )
 @click.option(
     "--kernels-installed",
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     metavar="[DIR]",
     cls=Option,
     section=BUILT,
-    help="The same from an installed copy, there or in DIR; not imported.",
+    help="Those of an installed copy; not imported.",
 )
 @click.option(
     "--cuobjdump",
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     is_flag=True,
     cls=Option,
     section=BUILT,
-    help="Hold what was read from them against NVIDIA's cuobjdump.",
+    help="Ask NVIDIA's cuobjdump too, and compare.",
 )
 @click.option(
     "--compile",
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     is_flag=True,
     cls=Option,
     section="what is asked",
-    help="Triton kernels too, where a signature is declared: does each configuration fit?",
+    help="Compile Triton kernels too, where a signature is declared.",
 )
 @tree_options(targets="all", formats=("html",))
 def kernels(

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 BASE = "the tree (without it, patches are taken as they are written)"
 
 FOLDER = click.option(
-    "--folder", metavar="DIR", help="Where patchsets lie, instead of ./patchsets and those of the tool."
+    "--folder", metavar="DIR", help="Where patchsets lie, if not ./patchsets or the tool's."
 )
 
 

@@ -35,19 +35,13 @@ if TYPE_CHECKING:
 @click.option(
     "--dockerfile", "form", flag_value="dockerfile", help="Files with hashes, and a stanza for a Dockerfile."
 )
-@click.option(
-    "--plugin", "form", flag_value="plugin", help="A package that replaces functions when the server starts."
-)
-@click.option("--partial", is_flag=True, help="With --plugin: leave out what cannot be said as functions.")
+@click.option("--plugin", "form", flag_value="plugin", help="A package that replaces functions at the start.")
+@click.option("--partial", is_flag=True, help="With --plugin: leave out what is no function.")
 @click.option("--output", metavar="PATH", help="A file, or a folder for the forms of several files.")
 @click.option("--overwrite", is_flag=True, help="Replace a folder that an export wrote.")
-@click.option(
-    "--check", is_flag=True, help="Write nothing; exit 1 if the output is not what would be written."
-)
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 if the output is another.")
 @click.option("--into", "target", metavar="DIR", help="The tree in the image, for --dockerfile.")
-@click.option(
-    "--installed-layout", is_flag=True, help="Paths as in site-packages, without the repository's root."
-)
+@click.option("--installed-layout", is_flag=True, help="Paths as in site-packages.")
 @click.option("--upstream", metavar="NAME", help="Which upstream's patches, where the patchset has several.")
 @FOLDER
 @base_options("--onto")
