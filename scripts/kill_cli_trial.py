@@ -32,8 +32,8 @@ from auditor.cli.groups import patches
 from auditor.patching.diffs.lines import file_change
 from auditor.patching.diffs.write import write_diff
 from auditor.patching.model import FileChange
+from auditor.patching.write.gitpart import Step
 from auditor.patching.write.journal import JOURNAL
-from auditor.patching.write.operations import Step
 from auditor.patching.write.target import open_target
 from auditor.profile import load_profile
 

@@ -26,7 +26,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from auditor.errors import UserError
-from auditor.patching.write.operations import Step, at_work, revert, write_steps
+from auditor.patching.write.gitpart import Step
+from auditor.patching.write.operations import at_work, revert, write_steps
 from auditor.patching.write.repair import repair
 from auditor.patching.write.target import Target, open_target
 from auditor.profile import Profile, load_profile

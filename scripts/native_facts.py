@@ -13,9 +13,10 @@ import sys
 
 from auditor.arch import load_targets
 from auditor.gates.audit import build_program, source_files
-from auditor.native.availability import KernelOptions, availability
+from auditor.native.availability import availability
 from auditor.native.sites.facts import dumped, facts_of, names_of
 from auditor.native.sites.wrappers import Wrappers, wrapper_files, wrapper_program
+from auditor.native.world import KernelOptions
 from auditor.profile import load_profile
 from auditor.trees.open import TreeSpec, open_tree
 

@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 from auditor.patching.model import GLYPHS, Status
-from auditor.patching.planning.plan import Sources, plan
+from auditor.patching.planning.plan import plan
+from auditor.patching.planning.sources import Sources
 from auditor.patching.sets.patchset import load_patchset
 from auditor.profile import load_profile
 from auditor.trees.base import SourceTree

@@ -17,7 +17,7 @@ import msgspec
 from auditor.arch.targets import load_targets
 from auditor.gates.model import VERDICTS
 from auditor.queries.model import DEFAULT, FROM, REFERENCE, WHEN, Example, GateMatch, Query, listed
-from auditor.queries.pattern import PatternError, shape
+from auditor.queries.shape import PatternError, shape
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -7,31 +7,22 @@ Keyword arguments match in any order. What a pattern leaves out matches with or 
 ``finally``, decorators, return and parameter annotations.
 
 LibCST costs 0.2 s to import and about 2 s a megabyte to parse, so a pattern is first read by :mod:`ast`
-(:class:`Shape`): its root type and the names it needs tell candidate nodes of a file apart cheaply, and only
-their source is ever given to LibCST.
+(:mod:`auditor.queries.shape`): its root type and the names it needs tell candidate nodes of a file apart
+cheaply, and only their source is ever given to LibCST.
 """
 
 from __future__ import annotations
 
-import ast
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from auditor import pytext
+from auditor.queries.shape import LENIENT, PatternError, encode, hole_of, shape
 
 if TYPE_CHECKING:  # the import is deferred: most audits have no candidate
     import libcst as cst
 
-_HOLE = re.compile(
-    r"""(?P<string>[bBrRuUfF]{0,2}(?:"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'))"""
-    r"""|\$\.\.\.(?P<many>[A-Z][A-Z0-9_]*)?|\$(?P<one>[A-Z_][A-Z0-9_]*)"""
-)
-_ONE = "__one_"
-_MANY = "__many_"
-_END = "__"
 
 #: Fields of LibCST nodes that only carry formatting.
 _FORMATTING = frozenset(
@@ -39,187 +30,8 @@ _FORMATTING = frozenset(
     "lines_after_decorators lines_after_module_docstring header footer indent trailing_whitespace newline "
     "has_trailing_newline default_indent default_newline encoding".split()
 )
-#: Fields that match anything where the pattern leaves them out.
-_LENIENT = frozenset(
-    "orelse finalbody returns decorators asynchronous type_parameters type_params annotation default".split()
-)
 
 Bindings = Mapping[str, Any]
-
-
-class PatternError(ValueError):
-    """The text is not one Python statement or expression with holes; the message says what is wrong."""
-
-
-@dataclass(frozen=True)
-class Shape:
-    """What ``ast`` alone knows of a pattern: enough to reject nearly every node without LibCST."""
-
-    roots: tuple[type[ast.AST], ...]
-    needs: tuple[bytes, ...]  # each occurs in the source of every match
-    holes: frozenset[str]  # names of the metavariables, without "_"
-    root: ast.AST
-
-    def could_match(self, node: ast.AST) -> bool:
-        """False only where :func:`match` would say no, too; never touches LibCST."""
-        return isinstance(node, self.roots) and _could(self.root, node)
-
-
-def _encode(text: str) -> str:
-    def hole(match: re.Match[str]) -> str:
-        if match["string"] is not None:
-            return match["string"]
-        if match["one"] is not None:
-            return f"{_ONE}{match['one']}{_END}"
-        return f"{_MANY}{match['many'] or '_'}{_END}"
-
-    return _HOLE.sub(hole, text.strip("\n").rstrip())
-
-
-def _hole(name: str) -> tuple[str, bool] | None:
-    """(metavariable, whether it stands for many) of an encoded identifier."""
-    if name.endswith(_END):
-        for prefix, many in ((_ONE, False), (_MANY, True)):
-            if name.startswith(prefix):
-                return name[len(prefix) : -len(_END)], many
-    return None
-
-
-def _names(node: ast.AST) -> Iterator[str]:
-    """The identifiers and plain strings of one node, holes included."""
-    if isinstance(node, ast.Name):
-        yield node.id
-    elif isinstance(node, ast.Attribute):
-        yield node.attr
-    elif isinstance(node, (ast.arg, ast.keyword)):
-        if node.arg:
-            yield node.arg
-    elif isinstance(node, ast.alias):
-        yield from node.name.split(".")
-        if node.asname:
-            yield node.asname
-    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    elif isinstance(node, ast.ImportFrom):
-        yield from (node.module or "").split(".")
-    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"\w+", node.value):
-        yield node.value
-
-
-_SAME_ROOT: dict[type[ast.AST], tuple[type[ast.AST], ...]] = {
-    ast.FunctionDef: (ast.FunctionDef, ast.AsyncFunctionDef),
-    ast.For: (ast.For, ast.AsyncFor),
-    ast.With: (ast.With, ast.AsyncWith),
-}
-
-
-@lru_cache(maxsize=1024)
-def shape(text: str) -> Shape:
-    """Read a pattern without LibCST. Raises :class:`PatternError`."""
-    try:
-        body = pytext.parse(_encode(text)).body
-    except SyntaxError as error:
-        raise PatternError(f"the pattern is not Python: {error.msg} (line {error.lineno})") from None
-    if len(body) != 1:
-        raise PatternError(f"a pattern is one statement or one expression, this has {len(body)}")
-    root: ast.AST = body[0]
-    if isinstance(root, ast.Expr):
-        root = root.value
-    if isinstance(root, ast.Name) and _hole(root.id):
-        raise PatternError("a lone metavariable matches everything")
-    needs: set[str] = set()
-    holes: set[str] = set()
-    for node in ast.walk(root):
-        for name in _names(node):
-            found = _hole(name)
-            if found is None:
-                needs.add(name)
-            elif found[0] != "_":
-                holes.add(found[0])
-    needs.discard("")
-    return Shape(
-        roots=_SAME_ROOT.get(type(root), (type(root),)),
-        needs=tuple(sorted((name.encode() for name in needs), key=lambda b: (-len(b), b))),
-        holes=frozenset(holes),
-        root=root,
-    )
-
-
-#: Fields of ``ast`` nodes without meaning here, and those a pattern may leave out.
-_SKIP = frozenset({"ctx", "type_comment", "kind", "type_ignores", "level"})
-_OPTIONAL = frozenset(
-    {
-        "orelse",
-        "finalbody",
-        "returns",
-        "decorator_list",
-        "annotation",
-        "defaults",
-        "kw_defaults",
-        "type_params",
-    }
-)
-
-
-def _could(pattern: ast.AST, node: Any) -> bool:
-    if isinstance(pattern, ast.Name) and _hole(pattern.id):
-        return True
-    if isinstance(pattern, ast.Expr) and isinstance(pattern.value, ast.Name) and _hole(pattern.value.id):
-        return True
-    if isinstance(pattern, ast.JoinedStr):
-        return isinstance(node, ast.JoinedStr)
-    if type(node) not in _SAME_ROOT.get(type(pattern), (type(pattern),)):
-        return False
-    if isinstance(pattern, ast.BoolOp):  # flat here, nested in LibCST
-        return type(pattern.op) is type(node.op)
-    if isinstance(pattern, (ast.arguments, ast.Dict)):
-        return True
-    if isinstance(pattern, ast.Constant):
-        return type(pattern.value) is type(node.value) and pattern.value == node.value
-    if isinstance(pattern, ast.Call):
-        names = {k.arg for k in node.keywords}
-        known = all(k.arg is None or _hole(k.arg) or k.arg in names for k in pattern.keywords)
-        return known and _could(pattern.func, node.func) and _could_list(pattern.args, node.args, more=True)
-    for name in pattern._fields:
-        wanted, found = getattr(pattern, name, None), getattr(node, name, None)
-        if name in _SKIP or (name in _OPTIONAL and not wanted):
-            continue
-        if isinstance(wanted, ast.AST):
-            if not _could(wanted, found):
-                return False
-        elif isinstance(wanted, list):
-            if not isinstance(found, list) or not _could_list(wanted, found):
-                return False
-        elif isinstance(wanted, str) and _hole(wanted):
-            continue
-        elif wanted != found:
-            return False
-    return True
-
-
-def _could_list(wanted: list[Any], found: list[Any], more: bool = False) -> bool:
-    """``more``: arguments, where a hole for many may also be filled by keywords and the reverse."""
-    stands_for_many = [_is_many(item) for item in wanted]
-    if True not in stands_for_many:
-        if len(wanted) != len(found) and not more:
-            return False
-        return more or all(map(_could, wanted, found))
-    first = stands_for_many.index(True)
-    last = len(wanted) - 1 - stands_for_many[::-1].index(True)
-    tail = len(wanted) - 1 - last
-    if len(found) < first + tail:
-        return more
-    return all(map(_could, wanted[:first], found)) and (
-        more or not tail or all(map(_could, wanted[last + 1 :], found[-tail:]))
-    )
-
-
-def _is_many(item: Any) -> bool:
-    if isinstance(item, ast.Expr):
-        item = item.value
-    name = item.id if isinstance(item, ast.Name) else item.name if isinstance(item, ast.alias) else ""
-    hole = _hole(name)
-    return hole is not None and hole[1]
 
 
 @lru_cache(maxsize=1024)
@@ -229,7 +41,7 @@ def _template(text: str) -> Any:
 
     shape(text)  # the better message for what is not Python at all
     try:
-        module = cst.parse_module(_encode(text) + "\n")
+        module = cst.parse_module(encode(text) + "\n")
     except cst.ParserSyntaxError as error:
         raise PatternError(f"the pattern is not Python: {error.message}") from None
     return _root(module.body[0])
@@ -293,12 +105,12 @@ def match(text: str, node: cst.CSTNode, bindings: Bindings | None = None) -> dic
 def _match(pattern: Any, node: Any, env: dict[str, Any]) -> Iterator[dict[str, Any]]:
     import libcst as cst
 
-    if isinstance(pattern, cst.Name) and (hole := _hole(pattern.value)):
+    if isinstance(pattern, cst.Name) and (hole := hole_of(pattern.value)):
         yield from _bind(hole[0], node, env)
         return
     if isinstance(pattern, cst.Expr) and not isinstance(node, cst.Expr):
         inner = pattern.value
-        if isinstance(inner, cst.Name) and (hole := _hole(inner.value)):
+        if isinstance(inner, cst.Name) and (hole := hole_of(inner.value)):
             yield from _bind(hole[0], node, env)
         return
     strings = (cst.SimpleString, cst.ConcatenatedString)
@@ -325,7 +137,7 @@ def _match(pattern: Any, node: Any, env: dict[str, Any]) -> Iterator[dict[str, A
             yield from _bind(many, node, env)
             return
     if isinstance(pattern, cst.ImportFrom) and isinstance(pattern.module, cst.Name):
-        hole = _hole(pattern.module.value)
+        hole = hole_of(pattern.module.value)
         if hole and not pattern.relative:  # $M stands for "..x.y" too
             for bound in _bind(hole[0], node.module, env):
                 yield from _values(pattern.names, node.names, bound)
@@ -351,7 +163,7 @@ def _fields(pattern: Any, node: Any, names: tuple[str, ...], env: dict[str, Any]
         return
     name, rest = names[0], names[1:]
     wanted, found = getattr(pattern, name), getattr(node, name)
-    if name in _LENIENT and (wanted is None or wanted == ()):
+    if name in LENIENT and (wanted is None or wanted == ()):
         yield from _fields(pattern, node, rest, env)
         return
     import libcst as cst
@@ -388,7 +200,7 @@ def _arguments(wanted: Any, found: Any, env: dict[str, Any]) -> Iterator[dict[st
     rest = list(found)
     pairs: list[tuple[Any, Any]] = []
     for argument in wanted:
-        if argument.keyword is None or _hole(argument.keyword.value):
+        if argument.keyword is None or hole_of(argument.keyword.value):
             continue
         name = argument.keyword.value
         hit = next((a for a in rest if a.keyword is not None and a.keyword.value == name), None)
@@ -396,7 +208,7 @@ def _arguments(wanted: Any, found: Any, env: dict[str, Any]) -> Iterator[dict[st
             return
         rest.remove(hit)
         pairs.append((argument.value, hit.value))
-    positional = [a for a in wanted if a.keyword is None or _hole(a.keyword.value)]
+    positional = [a for a in wanted if a.keyword is None or hole_of(a.keyword.value)]
 
     def values(index: int, env: dict[str, Any]) -> Iterator[dict[str, Any]]:
         if index == len(pairs):
@@ -439,7 +251,7 @@ def _many(item: Any) -> str | None:
         inner = item.item
     elif isinstance(item, cst.SubscriptElement) and isinstance(item.slice, cst.Index):
         inner = item.slice.value
-    if isinstance(inner, cst.Name) and (hole := _hole(inner.value)) and hole[1]:
+    if isinstance(inner, cst.Name) and (hole := hole_of(inner.value)) and hole[1]:
         return hole[0]
     return None
 

@@ -16,7 +16,8 @@ import msgspec
 from auditor import pytext
 from auditor.program import source
 from auditor.queries.model import CaptureMatch, CodeMatch, Query, listed
-from auditor.queries.pattern import Shape, code_of, match, parse_segment, shape
+from auditor.queries.pattern import code_of, match, parse_segment
+from auditor.queries.shape import Shape, shape
 
 
 class CodeHit(msgspec.Struct, frozen=True):

@@ -1,9 +1,9 @@
-"""The only module that starts ``git``.
+"""A git repository: its revisions, objects, refs and listings.
 
 Foreign repositories are read, never trusted: ``--git-dir`` is always explicit (so git neither walks up
 from the current folder nor refuses a repository owned by somebody else), only plumbing that runs no
 hook, filter, pager or diff driver is used, no transport is allowed unless a caller asks for the network,
-and nothing in the repository is written by a read.
+and nothing in the repository is written by a read. The children are those of :mod:`auditor.trees.gitchild`.
 """
 
 from __future__ import annotations
@@ -13,132 +13,13 @@ import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from auditor.errors import UserError
-
-#: Requests in flight to ``cat-file``. All of them (41 bytes each; 65 with sha256) fit the smallest pipe
-#: buffer there is (16 KiB on macOS), so that writing never blocks while git waits for us to read.
-_IN_FLIGHT = 240
-
-#: ``GIT_*`` variables that survive: where git is installed, which configuration the user chose.
-_KEPT = {"GIT_EXEC_PATH", "GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM", "GIT_CONFIG_NOSYSTEM", "GIT_TEMPLATE_DIR"}
-#: And how to reach a remote, kept only when the network is allowed.
-_KEPT_FOR_NETWORK = {
-    "GIT_SSH",
-    "GIT_SSH_COMMAND",
-    "GIT_SSH_VARIANT",
-    "GIT_ASKPASS",
-    "GIT_PROXY_COMMAND",
-    "GIT_PROXY_SSL_CERT",
-    "GIT_PROXY_SSL_KEY",
-    "GIT_PROXY_SSL_CAINFO",
-    "GIT_SSL_CAINFO",
-    "GIT_SSL_CAPATH",
-    "GIT_SSL_CERT",
-    "GIT_SSL_KEY",
-    "GIT_SSL_NO_VERIFY",
-    "GIT_HTTP_PROXY_AUTHMETHOD",
-}
-_OVERRIDES = (
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.quotePath=false",
-    "-c",
-    "core.pager=cat",
-    "-c",
-    "gc.auto=0",
-    "-c",
-    "maintenance.auto=false",
-    "-c",
-    "advice.objectNameWarning=false",
-)
+from auditor.trees.gitchild import IN_FLIGHT, Batch, first_words, network_error, run_git
 
 
 class MissingObject(Exception):
     """An object is not in the object store. The argument is its id."""
-
-
-def git_environment(*, network: bool = False) -> dict[str, str]:
-    """The environment for a git child: no repository variables, no prompts, no locks, English messages."""
-    kept = _KEPT | _KEPT_FOR_NETWORK if network else _KEPT
-    env = {k: v for k, v in os.environ.items() if not k.startswith("GIT_") or k in kept}
-    env.update(
-        GIT_OPTIONAL_LOCKS="0",
-        GIT_TERMINAL_PROMPT="0",
-        GIT_NO_REPLACE_OBJECTS="1",
-        LC_ALL="C",
-        LANGUAGE="C",
-    )
-    if network:
-        # No `ext::` and no helper of the repository's choosing.
-        env["GIT_ALLOW_PROTOCOL"] = "https:http:ssh:git:file"
-    else:
-        # GIT_NO_LAZY_FETCH is known since git 2.45; before, refusing every transport has the same effect.
-        env["GIT_NO_LAZY_FETCH"] = "1"
-        env["GIT_ALLOW_PROTOCOL"] = "none"
-    return env
-
-
-def run_git(
-    args: Sequence[str],
-    *,
-    stdin: bytes | None = None,
-    network: bool = False,
-    cwd: str | None = None,
-    index: Path | None = None,
-) -> subprocess.CompletedProcess[bytes]:
-    """Run git to its end and return what it said; never raises for its exit status.
-
-    ``index`` is an index file instead of the repository's own.
-
-    A child that is interrupted gets the time to remove its temporary files. Raises ``UserError`` T013
-    when there is no git.
-    """
-    argv = ["git", *_OVERRIDES, *args]
-    try:
-        child = subprocess.Popen(
-            argv,
-            stdin=subprocess.DEVNULL if stdin is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=git_environment(network=network) | ({"GIT_INDEX_FILE": str(index)} if index else {}),
-            cwd=cwd,
-        )
-    except FileNotFoundError:
-        raise _no_git() from None
-    except OSError as error:
-        raise UserError("T013", f"git cannot be started: {error.strerror or error}") from None
-    try:
-        out, err = child.communicate(stdin)
-    except BaseException:
-        _stop(child)
-        raise
-    return subprocess.CompletedProcess(argv, child.returncode, out, err)
-
-
-def _stop(child: subprocess.Popen[bytes]) -> None:
-    """End a child, gently first: git removes its lock and pack files on SIGTERM."""
-    if child.poll() is None:
-        child.terminate()
-        try:
-            child.wait(5)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            child.wait()
-    for pipe in (child.stdin, child.stdout, child.stderr):
-        if pipe is not None:
-            try:
-                pipe.close()
-            except OSError:
-                pass
-
-
-def _no_git() -> UserError:
-    return UserError("T013", "git is not installed, or not on PATH", hints=["install git 2.30 or later"])
 
 
 def checked_revision(rev: str) -> str:
@@ -162,64 +43,6 @@ class CommitFacts:
     date: str
 
 
-class _Batch:
-    """A ``git cat-file --batch`` child."""
-
-    def __init__(self, repo: GitRepo, network: bool) -> None:
-        try:
-            self._child = subprocess.Popen(
-                ["git", *_OVERRIDES, f"--git-dir={repo.git_dir}", "cat-file", "--batch"],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                env=git_environment(network=network),
-                bufsize=1 << 18,
-            )
-        except FileNotFoundError:
-            raise _no_git() from None
-        self._in = cast(BinaryIO, self._child.stdin)
-        self._out = cast(BinaryIO, self._child.stdout)
-
-    def ask(self, names: Sequence[bytes]) -> None:
-        """Send requests; at most ``_IN_FLIGHT`` may be unanswered at any time."""
-        try:
-            self._in.write(b"\n".join(names) + b"\n")
-            self._in.flush()
-        except BrokenPipeError:
-            pass  # the answer that is missing says what happened
-
-    def answer(self) -> tuple[bytes, bytes, bytes]:
-        """The next answer as (id, type, content); (name, b"missing" or b"ambiguous", b"") otherwise.
-
-        ``(b"", b"ended", b"")`` when git died.
-        """
-        if self._out.closed:
-            return b"", b"ended", b""
-        header = self._out.readline()
-        if not header.endswith(b"\n"):
-            return b"", b"ended", b""
-        parts = header[:-1].rsplit(b" ", 2)
-        if len(parts) == 3 and parts[2].isdigit():
-            if len(parts[2]) > 12:  # no object has as many bytes
-                return b"", b"ended", b""
-            size = int(parts[2])
-            content = self._out.read(size)
-            if len(content) != size or self._out.read(1) != b"\n":
-                return b"", b"ended", b""
-            return parts[0], parts[1], content
-        name, _, word = header[:-1].rpartition(b" ")
-        return name, word, b""
-
-    def close(self) -> None:
-        self._child.kill()
-        for pipe in (self._in, self._out):
-            try:
-                pipe.close()
-            except OSError:
-                pass
-        self._child.wait()
-
-
 class GitRepo:
     """One repository, found on disk without starting git. Not for use from several threads at once."""
 
@@ -228,9 +51,9 @@ class GitRepo:
         self.work_tree = work_tree
         common = _first_line(git_dir / "commondir")
         self.common_dir = (git_dir / common).resolve() if common else git_dir
-        self._running: set[_Batch] = set()
+        self._running: set[Batch] = set()
         self._process = os.getpid()
-        self._idle: _Batch | None = None
+        self._idle: Batch | None = None
         self._idle_network = False
         self._listed = ("", b"")  # a tree's full id, and its listing: the last one asked for
 
@@ -318,24 +141,24 @@ class GitRepo:
         if self._process != os.getpid():
             self._process, self._running, self._idle = os.getpid(), set(), None
 
-    def _take(self, network: bool) -> _Batch:
+    def _take(self, network: bool) -> Batch:
         self._own()
         batch, self._idle = self._idle, None
         if batch is not None and self._idle_network == network:
             return batch
         if batch is not None:
             self._end(batch)
-        batch = _Batch(self, network)
+        batch = Batch(self.git_dir, network)
         self._running.add(batch)
         return batch
 
-    def _give(self, batch: _Batch, network: bool) -> None:
+    def _give(self, batch: Batch, network: bool) -> None:
         if self._idle is not None:
             self._end(batch)
         else:
             self._idle, self._idle_network = batch, network
 
-    def _end(self, batch: _Batch) -> None:
+    def _end(self, batch: Batch) -> None:
         self._running.discard(batch)
         batch.close()
 
@@ -362,8 +185,8 @@ class GitRepo:
         asked = answered = 0
         try:
             while answered < len(wanted):
-                if asked - answered <= _IN_FLIGHT // 2:
-                    upto = min(answered + _IN_FLIGHT, len(wanted))
+                if asked - answered <= IN_FLIGHT // 2:
+                    upto = min(answered + IN_FLIGHT, len(wanted))
                     if upto > asked:
                         batch.ask(wanted[asked:upto])
                         asked = upto
@@ -567,33 +390,6 @@ class GitRepo:
 
     def is_ancestor(self, older: str, newer: str) -> bool:
         return self.run("merge-base", "--is-ancestor", older, newer).returncode == 0
-
-
-def network_error(stderr: bytes, remote: str) -> UserError:
-    """What went wrong while talking to a remote, told from git's own words."""
-    words = first_words(stderr)
-    low = stderr.lower()
-    if b"no space left" in low:
-        return UserError("T014", "no space left on the disk while fetching", hints=["audit cache clear"])
-    if b"could not resolve host" in low or b"network is unreachable" in low or b"timed out" in low:
-        fact = f"cannot reach {remote}: {words}"
-    else:
-        fact = f"fetching from {remote} failed: {words}"
-    return UserError(
-        "T010",
-        fact,
-        hints=["work offline with --path CLONE, --wheel FILE or --installed"],
-    )
-
-
-def first_words(stderr: bytes) -> str:
-    """The line of git's standard error that says most."""
-    lines = [line.strip() for line in stderr.decode("utf-8", "replace").splitlines() if line.strip()]
-    for line in lines:
-        for mark in ("fatal: ", "error: "):
-            if line.startswith(mark):
-                return line[len(mark) :]
-    return lines[-1] if lines else "no message"
 
 
 def _first_line(path: Path) -> str:

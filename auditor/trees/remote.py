@@ -15,7 +15,8 @@ from auditor.errors import UserError
 from auditor.lazyre import lazy
 from auditor.trees.base import SourceTree
 from auditor.trees.commit import CommitTree
-from auditor.trees.git import GitRepo, checked_revision, network_error, run_git
+from auditor.trees.git import GitRepo, checked_revision
+from auditor.trees.gitchild import network_error, run_git
 from auditor.trees.locks import cache_trouble, locked_folder
 
 _URL = lazy(r"(?:https?|ssh|git|file)://\S+|[A-Za-z0-9._-]+@[A-Za-z0-9.-]+:\S+")

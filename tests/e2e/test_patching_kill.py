@@ -17,7 +17,8 @@ from pathlib import Path
 
 import pytest
 
-from auditor.patching.write.operations import Step, at_work, revert, write_steps
+from auditor.patching.write.gitpart import Step
+from auditor.patching.write.operations import at_work, revert, write_steps
 from auditor.patching.write.repair import repair
 from auditor.patching.write.target import Target, open_target
 from auditor.profile import load_profile

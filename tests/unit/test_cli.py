@@ -57,7 +57,7 @@ def program(code: str, *, stdin: Any = subprocess.DEVNULL, **env: str) -> subpro
 def test_help_imports_nothing_heavy() -> None:
     code = (
         "import sys; from auditor.cli.main import audit; sys.argv = ['audit', '--help']; code = audit()\n"
-        "heavy = {'libcst', 'git', 'rich', 'yaml', 'click', 'msgspec', 'subprocess', 'inspect'}\n"
+        "heavy = {'libcst', 'rich', 'yaml', 'click', 'msgspec', 'subprocess', 'inspect'}\n"
         "print('loaded', sorted(heavy & set(sys.modules)), code)"
     )
     done = program(code)
@@ -70,7 +70,7 @@ def test_help_of_a_verb_imports_no_parser() -> None:
     code = (
         "import sys; from auditor.cli.main import audit\n"
         "sys.argv = ['audit', 'gate', '--help']; code = audit()\n"
-        "heavy = {'libcst', 'git', 'rich', 'yaml', 'auditor.program', 'auditor.trees.git'}\n"
+        "heavy = {'libcst', 'rich', 'yaml', 'auditor.program', 'auditor.trees.git'}\n"
         "print('loaded', sorted(heavy & set(sys.modules)), code)"
     )
     done = program(code)

@@ -11,8 +11,9 @@ import pytest
 
 from auditor import yamlio
 from auditor.arch import load_targets
-from auditor.native.availability import KernelOptions, availability
+from auditor.native.availability import availability
 from auditor.native.model import Availability, Row
+from auditor.native.world import KernelOptions
 from auditor.trees.open import TreeSpec, open_tree
 
 KEY: dict[str, Any] = yamlio.load(Path(__file__).parents[1] / "keys" / "native-735a256.yaml").data

@@ -12,8 +12,9 @@ import pytest
 
 from auditor.arch import load_targets
 from auditor.errors import UserError
-from auditor.native.availability import KernelOptions, availability
+from auditor.native.availability import availability
 from auditor.native.model import Availability, Row
+from auditor.native.world import KernelOptions
 from auditor.profile import CudaMacro, KernelTag, Native, NativeBuild
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 from auditor.reporting import kernels as page

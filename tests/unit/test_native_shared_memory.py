@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from auditor.native.availability import KernelOptions, availability
+from auditor.native.availability import availability
 from auditor.native.cxx.const import _NotConstant, _Reader
 from auditor.native.model import Cell
+from auditor.native.world import KernelOptions
 from auditor.profile import Native, NativeBuild
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 

@@ -7,9 +7,10 @@ import pytest
 
 from auditor.arch import load_targets, parse_arch
 from auditor.errors import UserError
-from auditor.native.availability import KernelOptions, availability
+from auditor.native.availability import availability
 from auditor.native.model import Cell
 from auditor.native.sources.macros import device_macros
+from auditor.native.world import KernelOptions
 from auditor.profile import KernelTag, Native, NativeBuild, load_profile
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
 

@@ -10,7 +10,8 @@ from test_patching_rebase import FILES, ONE, ROOT, A, change, commit, patchset
 
 from auditor.patching.model import FileChange
 from auditor.patching.past.explain import Explained, HunkStory, explain
-from auditor.patching.planning.plan import Sources, plan
+from auditor.patching.planning.plan import plan
+from auditor.patching.planning.sources import Sources
 from auditor.patching.sets.patchset import load_patchset
 from auditor.profile import Profile, load_profile
 from auditor.trees.base import SourceTree

@@ -12,7 +12,8 @@ from auditor.errors import UserError
 from auditor.patching.diffs.lines import file_change
 from auditor.patching.diffs.write import write_diff
 from auditor.patching.model import FileChange
-from auditor.patching.planning.plan import Plan, plan
+from auditor.patching.planning.model import Plan
+from auditor.patching.planning.plan import plan
 from auditor.patching.proof.postconditions import changed_outcomes, failures, report_of
 from auditor.patching.proof.verify import verify_plan
 from auditor.patching.sets.header import Expectation

@@ -17,7 +17,7 @@ from auditor.patching.diffs.parse import parse_patch
 from auditor.patching.diffs.write import write_diff
 from auditor.patching.model import FileChange
 from auditor.patching.planning.chain import Chain
-from auditor.patching.planning.plan import Sources
+from auditor.patching.planning.sources import Sources
 from auditor.patching.rebasing.rebase import Rebased, rebase, without
 from auditor.patching.rebasing.work import both_sides, check_state, given_by, read_state, state_of, work_files
 from auditor.patching.sets.patchset import Patchset, load_patchset

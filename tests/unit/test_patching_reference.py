@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from auditor.errors import UserError
-from auditor.patching.planning.plan import Sources, plan
+from auditor.patching.planning.plan import plan
+from auditor.patching.planning.sources import Sources
 from auditor.patching.sets.header import Reference
 from auditor.patching.sets.patchset import load_patchset
 from auditor.patching.sets.reference import resolve

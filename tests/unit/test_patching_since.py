@@ -11,7 +11,8 @@ from test_patching_rebase import ONE, ROOT, A, change, commit, git, patchset
 from auditor.patching.line import Line, gallop, turn
 from auditor.patching.model import ChangeSet, FileChange
 from auditor.patching.past.since import Since, since, since_edits
-from auditor.patching.planning.plan import Sources, plan
+from auditor.patching.planning.plan import plan
+from auditor.patching.planning.sources import Sources
 from auditor.patching.port.carry import port
 from auditor.patching.sets.patchset import load_patchset
 from auditor.profile import load_profile

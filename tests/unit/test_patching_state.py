@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from auditor.errors import UserError
 from auditor.patching.diffs.delta import delta, redo, undo
-from auditor.patching.write.operations import Step, at_work, revert, write_steps
+from auditor.patching.write.gitpart import Step
+from auditor.patching.write.operations import at_work, revert, write_steps
 from auditor.patching.write.state import SCHEMA, Applied, Base, State, decode, encode, how_it_stands
 from auditor.patching.write.target import open_target
 from auditor.patching.write.unapply import take_back

@@ -10,7 +10,7 @@ import pytest
 
 from auditor.cli.clickrun import run
 from auditor.cli.groups import patches
-from auditor.patching.planning.plan import Sources
+from auditor.patching.planning.sources import Sources
 from auditor.trees.folder import FolderTree
 from auditor.trees.names import blob_id
 from auditor.trees.release import stored_releases

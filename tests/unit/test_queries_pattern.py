@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from auditor.queries import pattern
-from auditor.queries.pattern import PatternError, code_of, match, parse_segment, shape
+from auditor.queries.pattern import code_of, match, parse_segment
+from auditor.queries.shape import PatternError, shape
 
 
 def captures(text: str, code: str) -> dict[str, str] | None:

@@ -11,7 +11,8 @@ import pytest
 
 from auditor.errors import UserError
 from auditor.trees.commit import CommitTree, parse_tree_listing
-from auditor.trees.git import GitRepo, git_environment
+from auditor.trees.git import GitRepo
+from auditor.trees.gitchild import git_environment
 from auditor.trees.names import blob_id
 from auditor.trees.open import TreeSpec, open_tree
 from auditor.trees.worktree import WorktreeTree

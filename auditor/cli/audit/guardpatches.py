@@ -9,7 +9,7 @@ from auditor.cli.request import Request
 
 if TYPE_CHECKING:
     from auditor.history.model import PatchState
-    from auditor.patching.planning.plan import Plan, Planned
+    from auditor.patching.planning.model import Plan, Planned
     from auditor.patching.sets.patchset import Patchset
     from auditor.trees.base import SourceTree
 

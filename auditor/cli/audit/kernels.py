@@ -88,8 +88,9 @@ def kernels(
 
     from auditor.cli.output import render, write_bytes
     from auditor.cli.progress import Progress
-    from auditor.native.availability import KernelOptions, availability
+    from auditor.native.availability import availability
     from auditor.native.sites.run import called_in_tree
+    from auditor.native.world import KernelOptions
     from auditor.profile import load_profile, profile_names
     from auditor.reporting import kernels as page
     from auditor.reporting import kernelsjson

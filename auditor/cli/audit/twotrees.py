@@ -271,10 +271,8 @@ def kernels_of(tree: SourceTree, request: Request, notes: list[str]) -> Availabi
     from auditor.native.model import Availability
 
     def made() -> Availability:
-        from auditor.native.availability import (
-            KernelOptions,
-            availability,
-        )  # a map that is kept needs none of it
+        from auditor.native.availability import availability
+        from auditor.native.world import KernelOptions
 
         return availability(tree, KernelOptions(request.targets, request.assumptions, request.project))
 

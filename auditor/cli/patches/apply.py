@@ -25,11 +25,12 @@ from auditor.cli.words import PatchsetType, PatchType
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
-    from auditor.patching.planning.plan import Plan, Plans
+    from auditor.patching.planning.model import Plan, Plans
     from auditor.patching.proof.verify import Checks
     from auditor.patching.sets.patchset import Patchset
     from auditor.patching.write.disk import Root
-    from auditor.patching.write.operations import Step, Written
+    from auditor.patching.write.gitpart import Step
+    from auditor.patching.write.operations import Written
     from auditor.patching.write.target import Target
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -294,7 +295,7 @@ def _plan(
 
 
 def _steps(plan: Plan) -> list[Step]:
-    from auditor.patching.write.operations import Step
+    from auditor.patching.write.gitpart import Step
 
     out = []
     for entry in plan.entries:

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from auditor.patching.planning.plan import Plan, Plans
+    from auditor.patching.planning.model import Plan, Plans
     from auditor.patching.proof.verify import Checks
     from auditor.patching.sets.patchset import Patchset
     from auditor.patching.write.operations import Written

@@ -28,7 +28,7 @@ from auditor.errors import EXIT_CONFLICT, EXIT_OK
 if TYPE_CHECKING:
     from auditor.patching.past.explain import Explained, HunkStory
     from auditor.patching.past.since import Since
-    from auditor.patching.planning.plan import Planned
+    from auditor.patching.planning.model import Planned
 
 #: Lines of either side that are shown of one hunk.
 _SHOWN = 12

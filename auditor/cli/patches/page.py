@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from auditor.patching.model import GLYPHS, HunkResult, Outcome
 
 if TYPE_CHECKING:
-    from auditor.patching.planning.plan import Plan, Planned
+    from auditor.patching.planning.model import Plan, Planned
 
 _COLORS = {
     "clean": "32", "moved": "36", "upstream": "34", "partly": "36", "look": "33", "conflict": "31",

@@ -26,7 +26,7 @@ from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
-    from auditor.patching.planning.plan import Given, Plan
+    from auditor.patching.planning.model import Given, Plan
     from auditor.patching.rebasing.rebase import Rebased
     from auditor.patching.rebasing.work import State
     from auditor.patching.sets.patchset import Patchset

@@ -38,7 +38,7 @@ from auditor.patching.model import GLYPHS
 
 if TYPE_CHECKING:
     from auditor.patching.past.since import Since
-    from auditor.patching.planning.plan import Plan, Plans
+    from auditor.patching.planning.model import Plan, Plans
     from auditor.patching.sets.patchset import Patchset
     from auditor.patching.write.target import Target
     from auditor.profile import Profile

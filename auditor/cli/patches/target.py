@@ -14,7 +14,8 @@ from auditor.errors import UserError
 from auditor.lazyre import lazy
 
 if TYPE_CHECKING:
-    from auditor.patching.planning.plan import Judge, Sources
+    from auditor.patching.planning.model import Judge
+    from auditor.patching.planning.sources import Sources
     from auditor.patching.sets.patchset import Patchset
     from auditor.patching.write.target import Target
     from auditor.profile import Profile
@@ -196,7 +197,7 @@ def sources_for(
     tree: SourceTree, clone: str | None, profile: Profile, made_for: Sequence[str] = ()
 ) -> Sources:
     """Where older contents and references are read from; ``made_for`` are trees as ``--from`` names them."""
-    from auditor.patching.planning.plan import Sources
+    from auditor.patching.planning.sources import Sources
 
     older = [base_tree(rev, clone, profile) for rev in made_for]
     return Sources(tree, clones(clone, profile), older, kept=lambda: _releases(profile))

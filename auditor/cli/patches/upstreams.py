@@ -17,7 +17,7 @@ from auditor.errors import UserError
 from auditor.lazyre import lazy
 
 if TYPE_CHECKING:
-    from auditor.patching.planning.plan import Ground
+    from auditor.patching.planning.model import Ground
     from auditor.patching.sets.patchset import Patchset
     from auditor.patching.write.target import Target
     from auditor.profile import Profile
@@ -238,7 +238,7 @@ def ground(
     version: str | None = None,
 ) -> Ground:
     """Where the patches of one upstream are planned."""
-    from auditor.patching.planning.plan import Ground
+    from auditor.patching.planning.model import Ground
 
     sources = sources_for(tree, clone, profile, made_for)
     return Ground(tree, profile, sources, version, judge_for(profile))

@@ -8,7 +8,7 @@ so that the gates behind the chosen backends say what this start will meet.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -25,7 +25,8 @@ from auditor.gates.audit import (
 )
 from auditor.gates.cache import tree_facts
 from auditor.gates.discover import Collector, finish
-from auditor.gates.model import VERDICTS, Finding, Gate, Problem
+from auditor.gates.model import Gate, Problem
+from auditor.gates.path.behind import Behind, function_place
 from auditor.gates.path.choice import (
     Decide,
     Factory,
@@ -38,10 +39,8 @@ from auditor.gates.path.choice import (
 from auditor.gates.path.model import (
     Argument,
     Choice,
-    Disaggregation,
     Dossier,
     Flag,
-    GateNote,
     Model,
     Outcome,
     Place,
@@ -52,19 +51,15 @@ from auditor.gates.path.model import (
 from auditor.gates.path.models import class_place, find_model
 from auditor.gates.path.packages import pins, requirements
 from auditor.gates.path.places import Arguments, asked_for, flag_defaults, readers
-from auditor.gates.path.reach import Reach
 from auditor.gates.path.transfer import disaggregation
 from auditor.profile import Profile, Start, load_profile
 from auditor.program.startup import Startup, run_startup
-from auditor.program.values import ClassRef, EnumMember, Function, Unknown, is_const
+from auditor.program.values import EnumMember, Function, Unknown, is_const
 from auditor.trees.base import SourceTree
 
 SCHEMA_VERSION = "1.0"
 #: Verdicts that say that nothing is to be seen.
 _QUIET = ("same", "undecided")
-#: Kinds of gates at which control parts; the others only hand a value on.
-_PARTING = ("if", "elif", "ifexp", "while", "assert", "match", "table")
-_EFFECTS = 4
 
 
 def dossier(
@@ -113,15 +108,9 @@ def dossier(
         followed=run.followed,
         starts=tuple(starts),
         packages=pins(stated, profile, gates),
-        disaggregation=_transfer(program, profile, arguments, stated, chosen),
+        disaggregation=disaggregation(program, profile, arguments, stated, chosen),
         problems=tuple(sorted(problems, key=lambda p: (p.path, p.line, p.message))),
     )
-
-
-def _transfer(
-    program: Any, profile: Profile, arguments: Arguments, stated: list[Any], chosen: str | None
-) -> Disaggregation:
-    return disaggregation(program, profile, arguments, stated, chosen)
 
 
 def shown(scalar: Any) -> str | None:
@@ -302,7 +291,7 @@ class _Run:
             if f.verdict.get(target, "same") not in _QUIET
         ]
         findings += [f for f in generic_findings(gates, (target,)) if f.verdict[target] not in _QUIET]
-        behind = _Behind(program, self.profile, target, gates, findings)
+        behind = Behind(program, self.profile, target, gates, findings)
         own = (self.model.main.place, *(layer.place for layer in self.model.classes))
         parts = {(place.path, place.symbol.partition(".")[0]) for place in own}
         start = StartOn(
@@ -331,7 +320,7 @@ class _Run:
         return out
 
     def attention(
-        self, program: Any, behind: _Behind, target: str, parts: set[tuple[str, str]]
+        self, program: Any, behind: Behind, target: str, parts: set[tuple[str, str]]
     ) -> tuple[Choice, ...]:
         """Section 3: one choice for all work, or one each for what has its own backend.
 
@@ -354,7 +343,7 @@ class _Run:
             if isinstance(scalar, str):
                 function = registered(program, spec.registry.module, spec.registry.symbol, scalar)
                 if function is not None:
-                    entry = _function_place(function)
+                    entry = function_place(function)
                     outcomes = Factory(program, at, self._facts(program, target)).outcomes(function)
             files, notes = behind.notes(outcomes, spec.areas, parts)
             reference = self.value(name, self.options.reference)
@@ -377,7 +366,7 @@ class _Run:
         pattern = re.compile(rb"\b(?:" + b"|".join(re.escape(n.encode()) for n in names) + rb")\b")
         return any(pattern.search(self.files[path]) for path in own)
 
-    def experts(self, program: Any, behind: _Behind, target: str) -> Choice | None:
+    def experts(self, program: Any, behind: Behind, target: str) -> Choice | None:
         """Section 4."""
         spec = self.start.experts
         if not self._builds(spec.layers, spec.areas[0]):
@@ -418,111 +407,6 @@ class _Run:
             quantization=shown(quantization),
             config=config,
         )
-
-
-class _Behind:
-    """The files behind an outcome, and what is to be said about the gates in them."""
-
-    def __init__(
-        self,
-        program: Any,
-        profile: Profile,
-        target: str,
-        gates: Iterable[Gate],
-        findings: list[Finding],
-    ) -> None:
-        self.program = program
-        self.profile = profile
-        self.target = target
-        self.gates = {gate.id: gate for gate in gates}
-        self.findings = findings
-        self.reach = Reach(program, profile)
-        self.asked = {f.gate for f in findings if f.query and f.gate}
-
-    def notes(
-        self,
-        outcomes: tuple[Outcome, ...],
-        areas: tuple[str, ...],
-        parts: set[tuple[str, str]] | None = None,
-    ) -> tuple[int, tuple[GateNote, ...]]:
-        """In how many files code lies behind the outcomes, and its gates that go their own way.
-
-        Findings of queries come first, then gates by how near they are to the classes, then by verdict.
-        """
-        starts = {place for outcome in outcomes for place in self.bases(outcome)} | (parts or set())
-        reached = self.reach.behind(sorted(starts), areas)
-        near: dict[str, int] = {}
-        for (path, _name), hops in reached.items():
-            near[path] = min(near.get(path, hops), hops)
-        out: list[tuple[int, GateNote]] = []
-        for finding in self.findings:
-            if not finding.query and finding.gate in self.asked:
-                continue
-            top = finding.symbol.partition(".")[0]
-            hop = reached.get((finding.path, top)) if top else near.get(finding.path)
-            gate = self.gates.get(finding.gate)
-            if hop is None or (gate is not None and gate.reached.get(self.target) == "false"):
-                continue
-            if not finding.query and (gate is None or gate.kind not in _PARTING):
-                continue
-            out.append((hop, self.note(finding, gate)))
-        out.sort(
-            key=lambda entry: (
-                not entry[1].query,
-                entry[0] > 0,
-                _rank(entry[1].verdict),
-                entry[0],
-                entry[1].place.path,
-                entry[1].place.line,
-                entry[1].query,
-            )
-        )
-        return len(near), tuple(note for _hops, note in out)
-
-    def bases(self, outcome: Outcome) -> list[tuple[str, str]]:
-        """The class of an outcome and the classes it derives from, by file and name."""
-        if outcome.place is None:
-            return []
-        here = (outcome.place.path, outcome.place.symbol.partition(".")[0])
-        module = self.program.module(self.program.paths.get(here[0], ""))
-        value = self.program.global_value(module, here[1]) if module is not None else None
-        if value is None or not isinstance(value.one, ClassRef):
-            return [here]
-        return [here, *((info.module.path, info.name) for info in value.one.info.mro())]
-
-    def note(self, finding: Finding, gate: Gate | None) -> GateNote:
-        truth = gate.truth.get(self.target) if gate is not None else None
-        does: tuple[str, ...] = ()
-        if gate is not None:
-            for arm in gate.arms:
-                if arm.when == truth:
-                    does = tuple(
-                        f"{effect.kind} {effect.what}"
-                        for effect in arm.effects[:_EFFECTS]
-                        if effect.kind in ("call", "raise", "set", "return", "import")
-                    )
-        return GateNote(
-            gate=finding.gate,
-            verdict=finding.verdict[self.target],
-            place=Place(finding.path, finding.line, finding.symbol),
-            test=gate.predicate if gate is not None else "",
-            truth=truth,
-            does=does,
-            query=finding.query,
-            message=finding.message if finding.query else "",
-            detail=finding.detail if finding.query else (),
-            fix=finding.fix,
-            area=finding.area,
-        )
-
-
-def _rank(verdict: str) -> int:
-    return VERDICTS.index(verdict) if verdict in VERDICTS else -1
-
-
-def _function_place(function: Function) -> Place:
-    node: Any = function.segment.node()
-    return Place(function.module.path, node.lineno, function.qualname)
 
 
 def _constant(text: str | None) -> Any:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import msgspec
 
@@ -23,6 +23,7 @@ from auditor.native.built.objects import ObjectFacts
 from auditor.native.model import Cell, Library, Row, Step
 from auditor.native.sources.libraries import NativeSource
 from auditor.native.sources.loader import Pick, picks
+from auditor.native.world import World
 from auditor.profile import NativeBuild, Profile
 from auditor.trees.base import BigFiles, SourceTree
 from auditor.trees.cache import cached_bytes, store_bytes
@@ -30,9 +31,6 @@ from auditor.trees.folder import FolderTree
 from auditor.trees.installed import installed_tree
 from auditor.trees.names import normal_name
 from auditor.trees.wheel import WheelTree
-
-if TYPE_CHECKING:
-    from auditor.native.availability import World
 
 
 @dataclass

@@ -48,7 +48,8 @@ def rows_of(
 ) -> Kept:
     """The operators of a tree's native source. ``tool`` names this version of the tool: with it and the
     ``digest`` of the sources, rows are kept for other trees with the same sources."""
-    from auditor.native.availability import KernelOptions, availability
+    from auditor.native.availability import availability
+    from auditor.native.world import KernelOptions
 
     given = {k: v for k, v in assumptions.items() if k in ("cuda", "machine") or k.startswith("cmake.")}
     key = ""

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 
 from auditor.lazyre import lazy
 from auditor.patching.edits import conditions, model, statements, texts, values
-from auditor.patching.edits.anchors import Place, Tree, elsewhere, module_itself, resolve, resolve_name
+from auditor.patching.edits.anchors import module_itself, resolve, resolve_name
 from auditor.patching.edits.expand import expanded
+from auditor.patching.edits.found import elsewhere
 from auditor.patching.edits.kernel import Exposed, signature_faults
 from auditor.patching.edits.miss import Miss, NotHere
 from auditor.patching.edits.operators import registered
 from auditor.patching.edits.signs import required, there
 from auditor.patching.edits.source import Splice, read_source, splice
+from auditor.patching.edits.tree import Place, Tree
 from auditor.patching.model import HunkResult, Outcome, Status, status_of
 from auditor.patching.port.check import compiles
 from auditor.patching.symbols import Import, module_of, read_module, table_of, undefined, unresolved

@@ -11,7 +11,7 @@ from auditor.patching.diffs.paths import check_path
 from auditor.patching.edits import model
 from auditor.patching.edits.schema import mismatches, read_schema
 from auditor.patching.edits.source import call_parts, expression, statements
-from auditor.queries.pattern import PatternError, shape
+from auditor.queries.shape import PatternError, shape
 from auditor.yamlio import Document
 
 _PATTERNS = ("at", "before", "after", "find", "call", "within", "was", "has", "lacks")

@@ -7,7 +7,7 @@ import re
 
 from auditor import pytext
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Found, Place, ancestors, every, holes, inside, miscounted
+from auditor.patching.edits.found import Found, ancestors, every, holes, inside, miscounted
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import (
     PySource,
@@ -18,7 +18,8 @@ from auditor.patching.edits.source import (
     same,
     statements,
 )
-from auditor.queries.pattern import shape
+from auditor.patching.edits.tree import Place
+from auditor.queries.shape import shape
 
 #: The longest line that formatters leave whole.
 WIDTH = 88

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Tree
 from auditor.patching.edits.kernel import kernel
 from auditor.patching.edits.miss import Miss
+from auditor.patching.edits.tree import Tree
 
 
 def expanded(edit: model.Strict, tree: Tree) -> list[model.Strict]:

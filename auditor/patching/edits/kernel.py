@@ -11,11 +11,13 @@ import textwrap
 from collections.abc import Iterator
 
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Tree, every, inside, module_itself, resolve
+from auditor.patching.edits.anchors import module_itself, resolve
 from auditor.patching.edits.conditions import broken
+from auditor.patching.edits.found import every, inside
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.schema import mismatches, read_schema
 from auditor.patching.edits.source import dedented, expression, read_source, statements
+from auditor.patching.edits.tree import Tree
 from auditor.profile import JitLoader, OperatorFunction
 
 

@@ -341,7 +341,7 @@ class Edit(Strict, frozen=True, kw_only=True):
         return [name.replace("_", "-") for name in names if getattr(self, name) is not None]
 
     def body(self) -> Strict:
-        """What the edit is. Checked by :func:`auditor.patching.edits.check.problems` to be one."""
+        """What the edit is. Checked by :func:`auditor.patching.edits.check.check_edits` to be one."""
         body: Strict = next(
             value for name in self.__struct_fields__ if (value := getattr(self, name)) is not None
         )

@@ -14,9 +14,9 @@ from typing import NamedTuple
 
 from auditor.native.cxx.ops import MARK, registrations
 from auditor.native.cxx.text import every_part, without_comments
-from auditor.patching.edits.anchors import Tree
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import read_source
+from auditor.patching.edits.tree import Tree
 from auditor.profile import Profile
 
 _CPLUSPLUS = (".cc", ".cpp", ".cxx", ".cu", ".cuh", ".h", ".hpp")

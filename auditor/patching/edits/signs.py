@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from auditor import pytext
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Found, Place, Tree, every, inside, resolve
+from auditor.patching.edits.anchors import resolve
+from auditor.patching.edits.found import Found, every, inside
 from auditor.patching.edits.miss import Miss
+from auditor.patching.edits.tree import Place, Tree
 from auditor.patching.model import Outcome
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree

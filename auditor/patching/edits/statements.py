@@ -8,11 +8,12 @@ import sys
 
 from auditor import pytext
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Found, Place, ancestors, every, inside, miscounted, substituted
+from auditor.patching.edits.found import Found, ancestors, every, inside, miscounted, substituted
 from auditor.patching.edits.items import insert_item
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import PySource, Splice, dedented, expression, reindented, same, statements
-from auditor.queries.pattern import shape
+from auditor.patching.edits.tree import Place
+from auditor.queries.shape import shape
 
 _DEFINES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Tree
 from auditor.patching.edits.kernel import KernelFile
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import Splice
+from auditor.patching.edits.tree import Tree
 from auditor.trees.names import blob_id
 
 Files = Callable[[str], bytes]

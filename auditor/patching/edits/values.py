@@ -8,10 +8,11 @@ from collections.abc import Sequence
 
 from auditor import pytext
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Found, Place, every, inside, miscounted
+from auditor.patching.edits.found import Found, every, inside, miscounted
 from auditor.patching.edits.items import insert_item
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import PySource, Splice, call_parts, expression, same
+from auditor.patching.edits.tree import Place
 from auditor.queries.pattern import match, parse_segment
 
 ABSENT = "absent"

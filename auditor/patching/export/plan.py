@@ -10,7 +10,9 @@ from auditor.patching.diffs.exact import apply_exactly
 from auditor.patching.export.forms import Piece, between
 from auditor.patching.incoming.names import Layout, RepositoryView
 from auditor.patching.model import ChangeSet, FileChange
-from auditor.patching.planning.plan import Planned, Sources, plan
+from auditor.patching.planning.model import Planned
+from auditor.patching.planning.plan import plan
+from auditor.patching.planning.sources import Sources
 from auditor.patching.sets.header import with_header
 from auditor.patching.sets.patchset import Patchset
 from auditor.profile import Profile

@@ -19,8 +19,9 @@ from auditor.patching.merge.statements import Source
 from auditor.patching.model import ChangeSet, FileChange, Hunk, HunkResult
 from auditor.patching.past.culprit import Culprit, culprit_of
 from auditor.patching.past.since import tip_of
-from auditor.patching.planning.plan import Plan, Planned, Sources
+from auditor.patching.planning.model import Plan, Planned
 from auditor.patching.planning.remade import Names
+from auditor.patching.planning.sources import Sources
 from auditor.patching.port.carry import port
 from auditor.trees.base import SourceTree
 from auditor.trees.between import LogEntry

@@ -12,7 +12,7 @@ from auditor.patching.edits.apply import apply, named_by
 from auditor.patching.line import Line, gallop, turn
 from auditor.patching.model import HunkResult
 from auditor.patching.past.culprit import Culprit, culprit_of
-from auditor.patching.planning.plan import Plan
+from auditor.patching.planning.model import Plan
 from auditor.patching.planning.remade import Names
 from auditor.patching.sets.patchset import Patch
 from auditor.trees.base import SourceTree

@@ -15,7 +15,7 @@ import msgspec
 from auditor.errors import EXIT_FINDINGS, UserError
 from auditor.gates.path.packages import requirements
 from auditor.patching.mapping import PathMap
-from auditor.patching.planning.plan import Plan, Planned, Plans
+from auditor.patching.planning.model import Plan, Planned, Plans
 from auditor.patching.sets.patchset import Patchset
 from auditor.profile import Profile
 from auditor.readback import Damaged, from_json

@@ -7,8 +7,8 @@ plan, not an exception; patches that stand on it are not tried, and everything t
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 
 from auditor.errors import UserError
@@ -16,210 +16,15 @@ from auditor.patching.mapping import PathMap
 from auditor.patching.model import ChangeSet, HunkResult, Outcome
 from auditor.patching.paths import check_no_twins, check_target_path
 from auditor.patching.planning.blocked import added, blocked
-from auditor.patching.planning.chain import Chain
 from auditor.patching.planning.filemodes import with_modes
+from auditor.patching.planning.model import Given, Ground, Judge, Plan, Planned, Plans
 from auditor.patching.planning.outcomes import outcome_of
-from auditor.patching.sets.header import Expectation
+from auditor.patching.planning.sources import Sources
 from auditor.patching.sets.patchset import Patch, Patchset
-from auditor.patching.sets.reference import Resolved, resolve
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
-from auditor.trees.git import GitRepo, MissingObject
 from auditor.trees.modes import is_executable
-from auditor.trees.names import blob_id
 from auditor.trees.overlay import OverlayTree
-
-#: Outcomes with which a patchset goes on, and counts as carried.
-FINE = ("clean", "moved", "partly", "upstream", "obsolete", "skipped")
-
-
-@dataclass(frozen=True)
-class Planned:
-    """One patch of a plan. ``sha256`` is of its file; ``changes`` what a diff or a reference came to."""
-
-    patch: Patch
-    project: str
-    sha256: str
-    outcome: Outcome
-    changes: ChangeSet | None = None
-    resolved: Resolved | None = None
-
-    @property
-    def name(self) -> str:
-        return self.patch.name
-
-
-@dataclass(frozen=True)
-class Plan:
-    """A patchset on a tree. ``files`` is what the tree gets, all patches together."""
-
-    patchset: Patchset
-    tree: SourceTree
-    profile: Profile
-    entries: tuple[Planned, ...]
-    files: dict[str, bytes | None] = field(default_factory=dict)
-    modes: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def failed(self) -> tuple[Planned, ...]:
-        """Patches that did not go: in conflict first, then those that were not tried."""
-        bad = [e for e in self.entries if e.outcome.status == "conflict"]
-        return (*bad, *(e for e in self.entries if e.outcome.status == "not-tried"))
-
-    @property
-    def doubtful(self) -> tuple[Planned, ...]:
-        """Patches that were carried, but that a person should look at."""
-        return tuple(e for e in self.entries if e.outcome.status == "look")
-
-    @cached_property
-    def result(self) -> SourceTree:
-        """The tree with all patches that go."""
-        if not self.files:
-            return self.tree
-        return OverlayTree(self.tree, self.files, label=f"{self.tree.info().label} with {self.patchset.name}")
-
-    def steps(self) -> Iterator[tuple[Planned, list[tuple[str, str, str]]]]:
-        """Each patch, with (path, blob id before it, after it) of its files by path; "" for no file."""
-        now = dict(self.tree.blobs())
-        for entry in self.entries:
-            files = []
-            for path, data in sorted(entry.outcome.files.items()):
-                after = "" if data is None else blob_id(data)
-                files.append((path, now.get(path, ""), after))
-                now[path] = after
-            yield entry, files
-
-    def counts(self) -> dict[str, int]:
-        """Status -> number of patches, in the order in which they first come."""
-        found: dict[str, int] = {}
-        for entry in self.entries:
-            found[entry.outcome.status] = found.get(entry.outcome.status, 0) + 1
-        return found
-
-
-#: Lengths of a blob id as diffs write it, and as git stores it.
-_SHORTEST_ID = 7
-_WHOLE_ID = 40
-
-
-class Sources:
-    """Where contents come from while a plan is made: the tree, clones that are here, other trees.
-
-    ``older`` are trees that the patches were made for. ``kept`` gives more of them (releases fetched
-    before); it is asked once, and only where nothing else has a content.
-    """
-
-    def __init__(
-        self,
-        tree: SourceTree,
-        clones: Collection[GitRepo] = (),
-        older: Collection[SourceTree] = (),
-        kept: Callable[[], Sequence[SourceTree]] | None = None,
-    ) -> None:
-        self.tree = tree
-        self._ask_kept = kept
-        self.older = tuple(older)  # trees that the patches were made for
-        own = getattr(tree, "repo", None) or getattr(getattr(tree, "base", None), "repo", None)
-        self.clones = [own] if isinstance(own, GitRepo) else []
-        self.clones += [clone for clone in clones if clone not in self.clones]
-        self._resolved: dict[str, Resolved] = {}
-        self._chain: Chain | None = None
-        self._contents: dict[str, bytes | None] = {}
-
-    def stack(self, patchset: Patchset) -> None:
-        """Let contents that only the patches of a stack make be found too."""
-        changes = [c for patch in patchset.patches if patch.changes for c in patch.changes.changes]
-        self._chain = Chain(changes, self.stored)
-        self._contents.clear()
-
-    @cached_property
-    def _by_id(self) -> dict[str, tuple[SourceTree, str]]:
-        trees = (*self.older, self.tree)
-        return {oid: (tree, path) for tree in trees for path, oid in tree.blobs().items()}
-
-    def blob(self, oid: str) -> bytes | None:
-        """The content of a blob id, or of the beginning of one where a clone knows which; else None."""
-        if oid not in self._contents:
-            data = self.stored(oid)
-            if data is None and self._chain is not None:
-                data = self._chain.content(oid)
-            self._contents[oid] = data
-        return self._contents[oid]
-
-    def stored(self, oid: str) -> bytes | None:
-        """The same, without what only the patches of a stack make."""
-        if oid in self._by_id:
-            tree, path = self._by_id[oid]
-            return tree.read(path)
-        for clone in self.clones:
-            try:
-                for data in clone.read_objects([oid]):
-                    return data
-            except MissingObject:
-                continue
-        kept, path = self._kept.get(oid) or self._begins(oid) or (None, "")
-        return kept.read(path) if kept is not None else None
-
-    @cached_property
-    def _kept(self) -> dict[str, tuple[SourceTree, str]]:
-        trees = self._ask_kept() if self._ask_kept is not None else ()
-        return {oid: (tree, path) for tree in reversed(trees) for path, oid in tree.blobs().items()}
-
-    def _begins(self, oid: str) -> tuple[SourceTree, str] | None:
-        """The one content of the trees without history whose id begins with a short one."""
-        if not _SHORTEST_ID <= len(oid) < _WHOLE_ID:
-            return None
-        both = {**self._kept, **self._by_id}
-        found = [each for each in both if each.startswith(oid)]
-        return both[found[0]] if len(found) == 1 else None
-
-    def resolve(self, patch: Patch) -> Resolved:
-        """The content of a reference. ``UserError`` P060 where no clone that is here has it."""
-        assert patch.reference is not None
-        if patch.name in self._resolved:
-            return self._resolved[patch.name]
-        if not self.clones:
-            raise UserError(
-                "P060",
-                f"{patch.name} is {patch.reference.shown()} of the upstream, and there is no clone to read",
-                place=patch.place,
-                hints=["--clone PATH of a clone of the upstream"],
-            )
-        exclude = patch.file.exclude if patch.file is not None else ()
-        first: UserError | None = None
-        for clone in self.clones:
-            try:
-                found = resolve(patch.reference, clone, exclude=exclude, place=patch.place)
-            except UserError as error:
-                first = first or error
-                continue
-            self._resolved[patch.name] = found
-            return found
-        assert first is not None
-        raise first
-
-    def merged(self, changes: ChangeSet, outcome: Outcome) -> Outcome:
-        """The outcome, or upstream where the history of the tree says that the patch was merged."""
-        if outcome.status not in ("conflict", "partly", "look"):
-            return outcome
-        from auditor.patching.planning.merged import merged  # not needed where every patch goes
-
-        for clone in self.clones:
-            found = merged(changes, outcome, self.tree, clone)
-            if found.status == "upstream":
-                return found
-        return outcome
-
-    def contains(self, commit: str) -> bool:
-        """Whether the tree is a commit that has ``commit`` in its history."""
-        at = self.tree.info().commit if self.clones else None
-        return bool(at) and any(clone.is_ancestor(commit, str(at)) for clone in self.clones)
-
-
-#: What a person made of a patch: asked for the tree as the patches before it left it.
-Given = Callable[[SourceTree], Outcome]
-#: Whether an expectation holds on a tree; None where that cannot be told.
-Judge = Callable[[Expectation, SourceTree], "bool | None"]
 
 
 def plan(
@@ -257,42 +62,6 @@ def plan(
         if not only or patch.name in only:
             work.add(patch)
     return Plan(patchset, tree, profile, tuple(work.entries), work.files, work.modes)
-
-
-@dataclass(frozen=True)
-class Ground:
-    """Where the patches of one upstream are planned; see `plan` for what each part is."""
-
-    tree: SourceTree
-    profile: Profile
-    sources: Sources | None = None
-    version: str | None = None
-    judge: Judge | None = None
-
-
-@dataclass(frozen=True)
-class Plans:
-    """A patchset on the trees of several upstreams, one plan for each."""
-
-    patchset: Patchset
-    plans: tuple[Plan, ...]
-
-    @property
-    def entries(self) -> tuple[Planned, ...]:
-        """Every patch that was planned, in the order of the patchset."""
-        place = {patch.name: at for at, patch in enumerate(self.patchset.patches)}
-        return tuple(sorted((e for p in self.plans for e in p.entries), key=lambda e: place[e.name]))
-
-    @property
-    def failed(self) -> tuple[Planned, ...]:
-        """Patches that did not go, as in `Plan.failed`."""
-        bad = [entry for each in self.plans for entry in each.failed]
-        return tuple(sorted(bad, key=lambda entry: entry.outcome.status != "conflict"))
-
-    @property
-    def doubtful(self) -> tuple[Planned, ...]:
-        """Patches that were carried, but that a person should look at."""
-        return tuple(entry for each in self.plans for entry in each.doubtful)
 
 
 def plan_all(
@@ -526,6 +295,3 @@ def _version_fits(version: str, spec: str, place: str) -> bool:
         return wanted.contains(version, prereleases=True)
     except ValueError:
         return True
-
-
-__all__ = ["FINE", "Given", "Ground", "Judge", "Plan", "Planned", "Plans", "Sources", "plan", "plan_all"]

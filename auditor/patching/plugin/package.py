@@ -15,7 +15,9 @@ from dataclasses import dataclass, replace
 
 from auditor.arch import load_targets
 from auditor.errors import EXIT_CONFLICT, UserError
-from auditor.patching.planning.plan import Plan, Planned, Sources, plan
+from auditor.patching.planning.model import Plan, Planned
+from auditor.patching.planning.plan import plan
+from auditor.patching.planning.sources import Sources
 from auditor.patching.plugin.express import Change, Loading, change_of
 from auditor.patching.sets.patchset import Patchset
 from auditor.patching.symbols import module_of

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from auditor.arch import load_targets
 from auditor.gates.model import Gate, Predicate, Report
-from auditor.patching.planning.plan import Plan
+from auditor.patching.planning.model import Plan
 from auditor.patching.proof.verify import Check
 from auditor.patching.sets.header import Expectation
 from auditor.profile import Profile

@@ -15,12 +15,13 @@ from auditor.errors import UserError
 from auditor.gates.model import Gate, Report
 from auditor.native.model import Row
 from auditor.patching.edits import model
-from auditor.patching.edits.anchors import Tree, resolve
+from auditor.patching.edits.anchors import resolve
 from auditor.patching.edits.kernel import condition
 from auditor.patching.edits.miss import Miss, NotHere
 from auditor.patching.edits.operators import registered
 from auditor.patching.edits.source import expression
-from auditor.patching.planning.plan import Plan, Planned
+from auditor.patching.edits.tree import Tree
+from auditor.patching.planning.model import Plan, Planned
 
 _DONE = ("clean", "moved", "look", "partly", "upstream")
 
@@ -113,7 +114,8 @@ def _built_faults(plan: Plan, compiled: list[tuple[str, str, tuple[str, ...]]]) 
     """What the map of compiled kernels says about those that patches bring."""
     if not compiled:
         return
-    from auditor.native.availability import KernelOptions, availability
+    from auditor.native.availability import availability
+    from auditor.native.world import KernelOptions
 
     options = KernelOptions(
         targets=tuple(t for t in load_targets() if any(t in each[2] for each in compiled)),

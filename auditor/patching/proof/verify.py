@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from auditor.lazyre import lazy
 from auditor.patching.diffs.delta import ranges_of
-from auditor.patching.planning.plan import Plan, Planned
+from auditor.patching.planning.model import Judge, Plan, Planned
+from auditor.patching.sets.header import Expectation
 from auditor.patching.symbols import (
     Import,
     Module,
@@ -27,7 +28,9 @@ from auditor.patching.symbols import (
     unresolved,
     users_of,
 )
+from auditor.profile import Profile
 from auditor.readback import plain_json
+from auditor.trees.base import SourceTree
 from auditor.trees.cache import remembered
 from auditor.trees.names import blob_id
 
@@ -352,13 +355,15 @@ def _shims(plan: Plan, before: dict[str, bytes]) -> list[str]:
     return notes
 
 
-def judge(profile: Any) -> Any:
-    """See :func:`auditor.patching.proof.postconditions.judge`; imported only when it is asked."""
+def judge(profile: Profile) -> Judge:
+    """Who is asked whether a patch's ``upstreamed-when`` holds on a tree."""
 
-    def ask(expectation: Any, tree: Any) -> bool | None:
+    def ask(expectation: Expectation, tree: SourceTree) -> bool | None:
         if not profile.audited:
             return None  # nothing can be asked of the audit
-        from auditor.patching.proof.postconditions import holds
+        from auditor.patching.proof.postconditions import (
+            holds,  # an audit costs seconds, most plans need none
+        )
 
         return holds(expectation, tree, profile)
 

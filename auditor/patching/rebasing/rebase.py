@@ -19,8 +19,10 @@ from auditor.patching.model import ChangeSet, FileChange
 from auditor.patching.planning.lock import NAME as LOCK
 from auditor.patching.planning.lock import Lock, lock_of, read_lock, with_upstream
 from auditor.patching.planning.lock import encode as encode_lock
-from auditor.patching.planning.plan import Given, Judge, Plan, Planned, Sources, plan
+from auditor.patching.planning.model import Given, Judge, Plan, Planned
+from auditor.patching.planning.plan import plan
 from auditor.patching.planning.remade import Names, remade, taken_back
+from auditor.patching.planning.sources import Sources
 from auditor.patching.rebasing.reanchored import reanchored
 from auditor.patching.sets.header import from_fields
 from auditor.patching.sets.patchset import Patch, Patchset, read_patch

@@ -23,8 +23,9 @@ from auditor.patching.diffs.parse import parse_patch
 from auditor.patching.mapping import PathMap
 from auditor.patching.model import HunkResult, Outcome
 from auditor.patching.paths import check_target_path
-from auditor.patching.planning.plan import Given, Plan, Planned, Sources
+from auditor.patching.planning.model import Given, Plan, Planned
 from auditor.patching.planning.remade import Names
+from auditor.patching.planning.sources import Sources
 from auditor.patching.sets.patchset import Patchset
 from auditor.profile import Profile
 from auditor.readback import Damaged, from_json

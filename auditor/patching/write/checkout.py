@@ -17,7 +17,8 @@ from auditor.errors import UserError
 from auditor.patching.write.journal import GitPart
 from auditor.patching.write.ownindex import own_index, require_unlocked
 from auditor.patching.write.reflocks import SCRATCH, forget_scratch_lock, free
-from auditor.trees.git import CommitFacts, GitRepo, first_words
+from auditor.trees.git import CommitFacts, GitRepo
+from auditor.trees.gitchild import first_words
 from auditor.trees.names import blob_id, decode_path
 from auditor.trees.treeid import tree_id
 

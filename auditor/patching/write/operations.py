@@ -5,15 +5,24 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import msgspec
 
 from auditor.errors import EXIT_CONFLICT, EXIT_FINDINGS, UserError
 from auditor.patching.diffs.delta import delta
 from auditor.patching.sets.upstreams import facts_of
-from auditor.patching.write.checkout import Checkout, Commit, IndexEntry
+from auditor.patching.write.checkout import Commit
 from auditor.patching.write.disk import Root, held, perm_after
+from auditor.patching.write.gitpart import (
+    File,
+    Step,
+    _message,
+    entries_of,
+    git_mode,
+    git_part,
+    inverse_commits,
+)
 from auditor.patching.write.journal import (
     GitPart,
     Put,
@@ -27,22 +36,6 @@ from auditor.patching.write.together import transact_together
 from auditor.patching.write.unapply import take_back
 from auditor.trees.names import blob_id, listing_id
 from auditor.trees.treeid import tree_id, tree_with
-
-
-@dataclass(frozen=True)
-class Step:
-    """One patch as it was planned, ready to be written. ``files`` as in ``Outcome.files``."""
-
-    patchset: str
-    name: str
-    sha256: str
-    status: str
-    files: dict[str, bytes | None]
-    modes: dict[str, str] = field(default_factory=dict)
-    note: str = ""
-    message: str = ""  # of its commit; made from the names where empty
-    author: str = ""
-    date: str = ""  # "seconds zone", "" for now
 
 
 @dataclass(frozen=True)
@@ -164,8 +157,8 @@ def ready_steps(
     part: GitPart | None = None
     ids: list[str] = []
     if checkout is not None:
-        entries = _entries(checkout, before)
-        part, ids = _git_part(checkout, entries, after, commits, way, branch)
+        entries = entries_of(checkout, before)
+        part, ids = git_part(checkout, entries, after, commits, way, branch)
         waiting = iter(ids)
         applied = [msgspec.structs.replace(p, commit=next(waiting, "")) if p.files else p for p in applied]
     result = _result(target, after, way)
@@ -211,9 +204,9 @@ def ready_revert(target: Target, root: Root, names: Sequence[tuple[str, str]]) -
     part: GitPart | None = None
     ids: list[str] = []
     if checkout is not None:
-        entries = _entries(checkout, before)
-        commits = _inverse_commits(state, undone.removed, before) if state.way == "commits" else []
-        part, ids = _git_part(checkout, entries, after, commits, state.way, "", same_branch=True)
+        entries = entries_of(checkout, before)
+        commits = inverse_commits(state, undone.removed, before) if state.way == "commits" else []
+        part, ids = git_part(checkout, entries, after, commits, state.way, "", same_branch=True)
     result = _result(target, after, state.way)
     new = None
     if undone.kept:
@@ -251,15 +244,12 @@ def require_as_recorded(target: Target, root: Root) -> None:
     )
 
 
-_File = tuple["bytes | None", int]
-
-
-def _read(root: Root, path: str) -> _File:
+def _read(root: Root, path: str) -> File:
     found = root.read(path)
     return found if found is not None else (None, 0)
 
 
-def _still_as_planned(target: Target, before: dict[str, _File]) -> None:
+def _still_as_planned(target: Target, before: dict[str, File]) -> None:
     blobs = target.tree.blobs()
     for path, (data, _) in before.items():
         if (blob_id(data) if data is not None else "") == blobs.get(path, ""):
@@ -288,8 +278,8 @@ def _still_as_planned(target: Target, before: dict[str, _File]) -> None:
 
 
 def _chain(
-    steps: Sequence[Step], before: dict[str, _File]
-) -> tuple[list[Applied], dict[str, _File], list[Commit]]:
+    steps: Sequence[Step], before: dict[str, File]
+) -> tuple[list[Applied], dict[str, File], list[Commit]]:
     """The records, the files in the end, and the commits of patches in order."""
     now = dict(before)
     applied: list[Applied] = []
@@ -304,120 +294,13 @@ def _chain(
                 continue
             deltas.append(delta(path, old, data, old_perm, perm))
             now[path] = (data, perm)
-            files[path] = (data, _git_mode(perm))
+            files[path] = (data, git_mode(perm))
         applied.append(
             Applied(step.patchset, step.name, step.sha256, step.status, tuple(deltas), note=step.note)
         )
         if files:
             commits.append(Commit(_message(step), step.author, step.date, files))
     return applied, {path: now[path] for path in now if now[path] != before[path]}, commits
-
-
-def _git_mode(perm: int) -> str:
-    return "100755" if perm & 0o100 else "100644"
-
-
-def _message(step: Step) -> str:
-    subject = step.message.strip() or step.name
-    trailers = [
-        f"Patch-Name: {step.name}",
-        f"Patch-Set: {step.patchset}",
-        f"Patch-Hash: sha256:{step.sha256}",
-        f"Patch-Status: {step.status}",
-    ]
-    last = subject.rpartition("\n\n")[2] if "\n\n" in subject else ""
-    glue = "\n" if last and all(_is_trailer(line) for line in last.split("\n")) else "\n\n"
-    return subject + glue + "\n".join(trailers) + "\n"
-
-
-def _is_trailer(line: str) -> bool:
-    key, colon, value = line.partition(": ")
-    return bool(colon and value) and key.replace("-", "").isalnum()
-
-
-def _entries(checkout: Checkout, before: dict[str, _File]) -> dict[str, IndexEntry]:
-    """The index of the touched files, which must be what is on the disk and nothing special."""
-    entries = checkout.index(before)
-    for path, (data, _) in before.items():
-        entry = entries.get(path)
-        if entry is not None and entry.flag != "H":
-            what = "outside the sparse checkout" if entry.flag == "S" else "marked as unchanged in the index"
-            hint = (
-                "sparse-checkout disable"
-                if entry.flag == "S"
-                else f"update-index --no-assume-unchanged {path}"
-            )
-            raise UserError(
-                "P051", f"{path} is {what}", place=str(checkout.root), hints=[checkout.repo.command(hint)]
-            )
-        if (entry.oid if entry else "") != (blob_id(data) if data is not None else ""):
-            raise UserError(
-                "P051",
-                f"{path} is not the same in the index and on the disk",
-                place=str(checkout.root),
-                hints=[checkout.repo.command(f"stash push -- {path}")],
-            )
-    return entries
-
-
-def _git_part(
-    checkout: Checkout,
-    entries: dict[str, IndexEntry],
-    after: dict[str, _File],
-    commits: list[Commit],
-    way: str,
-    branch: str,
-    *,
-    same_branch: bool = False,
-) -> tuple[GitPart, list[str]]:
-    """Store objects, and say what becomes of index, branch and HEAD. Nothing points at them yet."""
-    head, current = checkout.head()
-    checkout.require_unlocked()
-    index = []
-    for path, (data, perm) in sorted(after.items()):
-        entry = entries.get(path)
-        old = f"{entry.mode} {entry.oid}" if entry is not None else ""
-        new = "" if data is None else f"{_git_mode(perm)} {blob_id(data)}"
-        index.append((path, old, new))
-    if way != "commits" or not commits:
-        checkout.write_objects([data for data, _ in after.values() if data is not None])
-        return GitPart(tuple(index)), []
-    ids = checkout.write_objects([], commits, head.oid)
-    says = current or head.oid
-    if same_branch:
-        ref, old = current or "HEAD", head.oid
-        after_head = current or ids[-1]
-    else:
-        ref = f"refs/heads/{branch}"
-        old = head.oid if ref == current else ""
-        after_head = ref
-    if ref == "HEAD":
-        says = after_head  # `ref` moves it, there is no branch to switch to
-    return GitPart(tuple(index), ref, old, ids[-1], says, after_head), ids
-
-
-def _inverse_commits(state: State, removed: Sequence[Applied], before: dict[str, _File]) -> list[Commit]:
-    """One commit per patch taken out, last one first."""
-    commits = []
-    left = state
-    now = dict(before)
-    for patch in removed:
-        there = {path: _found(file) for path, file in now.items()}
-        one = take_back(left, [(patch.patchset, patch.name)], there.__getitem__)
-        left = State(SCHEMA, state.project, state.way, state.base, "", one.kept)
-        now |= one.files
-        files = {path: (data, _git_mode(perm)) for path, (data, perm) in one.files.items()}
-        if not files:
-            continue
-        trailers = f"Patch-Name: {patch.name}\nPatch-Set: {patch.patchset}\n"
-        said = f"Take out {patch.name}\n\n" + (f"Reverts {patch.commit}\n\n" if patch.commit else "")
-        commits.append(Commit(said + trailers, "", "", files))
-    return commits
-
-
-def _found(file: _File) -> tuple[bytes, int] | None:
-    data, perm = file
-    return None if data is None else (data, perm)
 
 
 def _same_way(target: Target, state: State | None, way: str) -> None:
@@ -432,7 +315,7 @@ def _same_way(target: Target, state: State | None, way: str) -> None:
 
 
 def _folders(
-    root: Root, state: State | None, before: dict[str, _File], after: dict[str, _File]
+    root: Root, state: State | None, before: dict[str, File], after: dict[str, File]
 ) -> tuple[str, ...]:
     made = set(state.folders if state is not None else ())
     for path, (data, _) in after.items():
@@ -441,7 +324,7 @@ def _folders(
     return tuple(sorted(made, key=lambda path: (path.count("/"), path)))
 
 
-def _result(target: Target, after: dict[str, _File], way: str) -> str:
+def _result(target: Target, after: dict[str, File], way: str) -> str:
     """The id of the tree as it will be: git's own for a checkout, a digest over paths and blobs otherwise."""
     if target.checkout is None:
         blobs = dict(target.tree.blobs())
@@ -452,7 +335,7 @@ def _result(target: Target, after: dict[str, _File], way: str) -> str:
                 blobs[path] = blob_id(data)
         return listing_id(blobs)
     changes = {
-        path.encode(): None if data is None else (_git_mode(perm).encode(), blob_id(data).encode())
+        path.encode(): None if data is None else (git_mode(perm).encode(), blob_id(data).encode())
         for path, (data, perm) in after.items()
     }
     if way == "commits":
@@ -471,8 +354,8 @@ def _result(target: Target, after: dict[str, _File], way: str) -> str:
 def _share(
     target: Target,
     root: Root,
-    before: dict[str, _File],
-    after: dict[str, _File],
+    before: dict[str, File],
+    after: dict[str, File],
     verb: str,
     what: Sequence[Step] | Sequence[Applied],
     old: State | None,

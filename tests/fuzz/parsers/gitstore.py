@@ -11,7 +11,8 @@ from pathlib import Path
 from auditor.errors import UserError
 from auditor.trees.between import entry_of
 from auditor.trees.commit import CommitTree, parse_tree_listing
-from auditor.trees.git import GitRepo, MissingObject, _Batch, _parse_commit
+from auditor.trees.git import GitRepo, MissingObject, _parse_commit
+from auditor.trees.gitchild import Batch
 from auditor.trees.worktree import WorktreeTree
 from tests.fuzz import engine
 
@@ -78,7 +79,7 @@ def one_input(data: bytes) -> None:
     facts = _parse_commit("0" * 40, rest)
     assert isinstance(facts.date, str)
     entry_of(rest.decode("utf-8", "replace"))
-    batch = object.__new__(_Batch)
+    batch = object.__new__(Batch)
     batch._out = io.BytesIO(rest)
     for _ in range(5):
         if batch.answer()[1] == b"ended":
