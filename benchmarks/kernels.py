@@ -480,6 +480,7 @@ class Indexer:
 
 
 def show_speed(row: dict) -> None:
+    """Print one row of times."""
     cells = [f"{row['layer']:>36} | {row['heads']:>3} | {row['batch']:>3}"]
     for name in ("theirs", "plain", "gluon"):
         if name in row:
@@ -493,6 +494,7 @@ def show_speed(row: dict) -> None:
 
 
 def main() -> int:
+    """Check and time the kernels on the GPU that is here."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

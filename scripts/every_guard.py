@@ -89,6 +89,7 @@ def commits_of(repo: GitRepo, given: str, most: int) -> list[str]:
 
 
 def file_of(folder: Path, commit: str) -> Path:
+    """Where the audit of a commit is kept."""
     return folder / f"{commit}.kept"
 
 
@@ -231,6 +232,7 @@ class Work:
 
 
 def read_kept(folder: Path, commit: str) -> Kept:
+    """The audit of a commit that was kept before."""
     return msgspec.msgpack.decode(zlib.decompress(file_of(folder, commit).read_bytes()), type=Kept)
 
 
@@ -286,6 +288,7 @@ def table(found: list[Line]) -> str:
 
 
 def main() -> int:
+    """Audit the commits of a range, or compare the audits that are kept."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -25,6 +25,7 @@ MACHINES = ("x86_64", "aarch64")
 
 
 def main() -> int:
+    """Read the commit, write the file of facts."""
     parser = argparse.ArgumentParser(description=__doc__)
     for name in ("repo", "commit", "distribution", "version"):
         parser.add_argument(f"--{name}", required=True)

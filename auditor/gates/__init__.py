@@ -1,0 +1,1 @@
+"""From files to the report of an audit: gates, their arms, verdicts, and reports that are kept."""

@@ -124,7 +124,7 @@ class Accepted(msgspec.Struct, frozen=True, omit_defaults=True):
     until: str  # the version for which it has to be looked at again
 
 
-class TreeFacts(msgspec.Struct, frozen=True):
+class TreeFacts(msgspec.Struct, frozen=True):  # noqa: D101 - its docstring would stand in the schema
     kind: str
     label: str
     content_id: str
@@ -135,7 +135,7 @@ class TreeFacts(msgspec.Struct, frozen=True):
     dirty: bool
 
 
-class Report(msgspec.Struct, frozen=True):
+class Report(msgspec.Struct, frozen=True):  # noqa: D101 - its docstring would stand in the schema
     schema_version: str
     tool: str  # "sglang-auditor 0.1.0"
     project: str  # profile name

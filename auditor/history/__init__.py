@@ -1,0 +1,1 @@
+"""Two audits compared, and what changed along the commits of a range."""

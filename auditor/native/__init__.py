@@ -1,0 +1,1 @@
+"""Compiled kernels: which of them each target has, from the sources or from what was built."""

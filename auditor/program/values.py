@@ -42,6 +42,7 @@ class Unknown:
 
 
 def unknown(*reasons: str) -> Unknown:
+    """A value that is not known, and why."""
     return Unknown(frozenset(reasons))
 
 
@@ -108,6 +109,8 @@ class External:
 
 
 class ModuleRef:
+    """A module as a value."""
+
     __slots__ = ("module",)
 
     def __init__(self, module: Any) -> None:
@@ -217,6 +220,8 @@ class Instance:
 
 
 class EnumMember:
+    """A member of an enumeration of the tree."""
+
     __slots__ = ("info", "name", "value")
 
     def __init__(self, info: Any, name: str, value: Any) -> None:
@@ -252,6 +257,7 @@ _OBJECTS = (Instance, Function, Bound, Partial, ClassRef, External, Facts)
 
 
 def is_const(scalar: Any) -> bool:
+    """Whether this is one plain value, or a member of an enumeration."""
     return isinstance(scalar, _CONST) or isinstance(scalar, EnumMember)
 
 
@@ -450,12 +456,14 @@ def truth_of(scalar: Any) -> bool | None:
 
 
 def reasons_of(scalar: Any) -> frozenset[str]:
+    """Why one scalar is not known; empty where it is."""
     if isinstance(scalar, Unknown):
         return scalar.reasons
     return EMPTY
 
 
 def all_reasons(value: V) -> frozenset[str]:
+    """Why a value is not known, on any target."""
     if value.each is None:
         return reasons_of(value.one)
     return frozenset().union(*(reasons_of(s) for s in value.each))

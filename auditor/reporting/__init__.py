@@ -1,0 +1,1 @@
+"""One renderer per format, each from a report and nothing else."""

@@ -19,18 +19,22 @@ MAJOR = SCHEMA_ID.rpartition(":")[2]
 
 
 def predicate_key(item: Predicate) -> tuple[Any, ...]:
+    """The place of a predicate in the order of a report."""
     return (item.path, item.line, item.name, item.kind)
 
 
 def gate_key(item: Gate) -> tuple[Any, ...]:
+    """The place of a gate in the order of a report."""
     return (item.path, item.line, item.end_line, item.kind, item.predicate, item.id)
 
 
 def finding_key(item: Finding) -> tuple[Any, ...]:
+    """The place of a finding in the order of a report."""
     return (item.path, item.line, item.query, item.gate, item.symbol, item.message)
 
 
 def problem_key(item: Problem) -> tuple[Any, ...]:
+    """The place of a problem in the order of a report."""
     return (item.path, item.line, item.message)
 
 

@@ -125,6 +125,7 @@ def _damaged(site: Path, why: str) -> UserError:
 
 
 def version_of(info: Path) -> str | None:
+    """The version that the metadata of an installed distribution states."""
     return metadata_headers(_bytes(info / "METADATA") or b"").get("Version")
 
 

@@ -53,6 +53,7 @@ def matches(said: Any, real: Any) -> bool:
 
 
 def main(record: str, claims: str) -> int:
+    """Compare one record with one report; 1 where they contradict."""
     with open(record, encoding="utf-8") as source:
         oracle = json.load(source)
     with open(claims, encoding="utf-8") as source:

@@ -19,6 +19,7 @@ from auditor.profile import load_profile
 
 
 def main(key: str, root: str) -> int:
+    """Compare a key with the registries of a tree; 1 where they contradict."""
     held = json.loads(Path(key).read_text(encoding="utf-8"))
     base = Path(root)
     files = {p.relative_to(base).as_posix(): p.read_bytes() for p in sorted(base.rglob("*.py"))}

@@ -57,10 +57,12 @@ def table(raw: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
 
 
 def raises(row: dict[str, Any]) -> bool:
+    """Whether a helper raises on some target."""
     return any(isinstance(value, dict) for value in row.values())
 
 
 def differs(row: dict[str, Any]) -> bool:
+    """Whether the answers are not the same on every target."""
     return len({json.dumps(value, sort_keys=True) for value in row.values()}) > 1
 
 
@@ -164,6 +166,7 @@ def _is_row(value: dict[str, Any]) -> bool:
 
 
 def main(arguments: list[str]) -> None:
+    """One file per tree, LABEL=ROOT each, in the folder that comes first."""
     out, *trees = arguments
     child.preload()
     for item in trees:

@@ -103,6 +103,7 @@ def plain(value: Any) -> bool:
 
 
 def jsonable(value: Any) -> Any:
+    """A value as JSON has it; what has no such form becomes its words."""
     if isinstance(value, (set, frozenset)):
         return sorted(map(jsonable, value), key=repr)
     if isinstance(value, (tuple, list)):

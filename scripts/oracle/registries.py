@@ -74,6 +74,7 @@ def picked(spec: Any, select: Any) -> Any:
 
 
 def main(arguments: list[str]) -> None:
+    """One file per tree, LABEL=ROOT each, in the folder that comes first."""
     out, *trees = arguments
     child.preload()
     for item in trees:

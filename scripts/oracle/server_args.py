@@ -195,6 +195,7 @@ def fold(rows: dict[str, Any]) -> dict[str, Any]:
 
 
 def main(arguments: list[str]) -> None:
+    """One file per tree, LABEL=ROOT each, in the folder that comes first."""
     keep_detail = "--detail" in arguments
     out, *trees = [item for item in arguments if not item.startswith("--")]
     child.preload()

@@ -117,5 +117,6 @@ def _rank(verdict: str) -> int:
 
 
 def function_place(function: Function) -> Place:
+    """Where a function of the tree begins."""
     node: Any = function.segment.node()
     return Place(function.module.path, node.lineno, function.qualname)
