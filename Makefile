@@ -130,8 +130,9 @@ reports: wheels $(VENV)/.dev
 reports-check: $(VENV)/.dev
 	$(BIN)/python scripts/reports.py --wheels $(WHEELS) --check 0.5.12
 
+# The figures of docs/benchmarks.md; BENCH_ARGS="--list" tells the sections, "--only NAMES" picks some.
 bench: $(VENV)/.dev
-	$(BIN)/python scripts/bench.py $(BENCH_ARGS)
+	BENCH_WHEELS=$${BENCH_WHEELS:-$(CURDIR)/$(WHEELS)} $(BIN)/python scripts/bench.py $(BENCH_ARGS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -106,11 +106,12 @@ def main(argv: list[str] | None = None) -> int:
         os.environ["PYTHONPYCACHEPREFIX"] = str(Path(folder) / "compiled")
         os.environ["SGLANG_AUDITOR_CACHE_DIR"] = str(Path(folder) / "cache")
         at = Setting(options, Path(folder))
-        said = 0
+        last: str | None = None
         for section in sections:
             for line in measured(section, at):
-                said += 1
-                print(line, flush=True)
+                if line or last:  # one blank line at once
+                    print(line, flush=True)
+                last = line
         if at.aims:
             print("## Aims\n")
             print(
@@ -120,7 +121,7 @@ def main(argv: list[str] | None = None) -> int:
             )
     for line in at.wrong:
         at.talk(f"WRONG: {line}")
-    return 1 if at.wrong else 0 if said else 2
+    return 1 if at.wrong else 2 if last is None else 0
 
 
 if __name__ == "__main__":

@@ -273,10 +273,10 @@ def lines(repo: GitRepo, commits: list[str], folder: Path, only: set[str]) -> It
 
 
 def table(found: list[Line]) -> str:
-    """The alarms as rows of Markdown, and how many there are of each kind."""
+    """The alarms as rows of Markdown; of each kind, how many changes there are and how many trip."""
     loud = [line for line in found if line.alarms]
     kinds = Counter(change.kind for line in loud for change in line.alarms)
-    out = [f"{len(found)} guards, {len(loud)} tripped, {sum(kinds.values())} alarms: {dict(kinds)}", ""]
+    out = [f"{len(found)} guards, {len(loud)} tripped, {sum(kinds.values())} alarms.", ""]
     out += ["| commit | PR | kind | place | what | from → to |", "| --- | --- | --- | --- | --- | --- |"]
     for line in loud:
         for change in line.alarms:
@@ -284,6 +284,11 @@ def table(found: list[Line]) -> str:
             what = change.what.replace("|", "\\|")
             place = f"{change.path}:{change.line}"
             out.append(f"| {line.commit[:9]} | #{line.pr} | `{change.kind}` | {place} | `{what}` | {ways} |")
+    changes: Counter[str] = Counter()
+    for line in found:
+        changes.update(line.counts)
+    out += ["", "| kind | changes | trip |", "| --- | --- | --- |"]
+    out += [f"| `{kind}` | {number} | {kinds[kind]} |" for kind, number in sorted(changes.items())]
     return "\n".join(out) + "\n"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -23,11 +24,14 @@ def lines(at: Setting) -> Iterator[str]:
     if not theirs:
         at.talk("the kernels they replace are left out: no clone, and no --tree")
     words = [PYTHON, str(ROOT / "benchmarks" / "kernels.py"), *theirs, "--json", str(told)]
-    done = subprocess.run([*words, *(() if at.full else ("--quick",))], stdout=subprocess.PIPE, check=False)
+    done = subprocess.run([*words, *(() if at.full else ("--quick",))], stdout=sys.stderr, check=False)
     if done.returncode:
         at.wrong.append(f"benchmarks/kernels.py: exit {done.returncode}")
         return
-    yield from told_of(json.loads(told.read_bytes()))
+    found = json.loads(told.read_bytes())
+    yield from told_of(found)
+    for aim in aims_of(found):
+        at.aim(*aim)
 
 
 def told_of(found: dict[str, Any]) -> Iterator[str]:
@@ -35,7 +39,8 @@ def told_of(found: dict[str, Any]) -> Iterator[str]:
     device = ("device", "multiprocessors", "memory GB/s", "torch", "triton")
     yield ", ".join(f"{name} {found[name]}" for name in device)
     yield ""
-    yield from table(COMPILED, (_compiled(row) for part in _PARTS for row in found[part]["sm_120"]))
+    compiled = dict.fromkeys(_compiled(row) for part in _PARTS for row in found[part]["sm_120"])
+    yield from table(COMPILED, compiled)  # a launch is known by what it takes, not by all its constants
     yield from table(DECODE, (_decode(row) for row in found["decode"]["speed"]))
     yield from table(INDEXER, (_indexer(row) for row in found["indexer"]["speed"]))
     errors = {
@@ -47,6 +52,35 @@ def told_of(found: dict[str, Any]) -> Iterator[str]:
 
 
 _PARTS = ("decode", "indexer")
+#: Times faster than theirs at least: the layer, heads, batch (None: any), and ours.
+_AIMS = (
+    ("128 window + 512", None, None, "plain", 20),
+    ("128 window + 512", None, None, "gluon", 25),
+    ("128 window + 512", 64, 64, "gluon", 80),
+    ("128 window", 64, 1, "plain", 7),
+    ("128 window", 64, 64, "plain", 40),
+    ("128 window + 64", 64, 1, "plain", 12),
+    ("128 window + 64", 64, 64, "plain", 50),
+    ("indexer, 8K in a table for 8K", None, 1, "plain", 10),
+    ("indexer, 128K in a table for 128K", None, 16, "plain", 28),
+    ("indexer, 8K in a table for 128K", None, 16, "plain", 100),
+)
+
+
+def aims_of(found: dict[str, Any]) -> Iterator[tuple[str, str, bool]]:
+    """What was aimed at, for the sizes that were measured beside theirs."""
+    every = [row for part in _PARTS for row in found[part]["speed"]]
+    for layer, heads, batch, name, least in _AIMS:
+        rows = [row for row in every if row["layer"] == layer and "theirs" in row]
+        rows = [row for row in rows if heads in (None, row["heads"]) and batch in (None, row["batch"])]
+        if not rows:
+            continue
+        times = sorted(row["theirs"] / row[name] for row in rows)
+        reached = f"{times[0]:.0f}" if len(times) == 1 else f"{times[0]:.0f} to {times[-1]:.0f}"
+        ours = {"plain": "plain Triton", "gluon": "Gluon"}[name]
+        size = f"{heads} heads, " * bool(heads) + (f"batch {batch}" if batch else "every size")
+        said = f"{layer if layer.startswith('indexer') else f'decode, {layer}'}, {size}: {ours}"
+        yield f"{said} >= {least} times theirs, on {found['device']}", reached, times[0] >= least
 
 
 def _compiled(row: dict[str, Any]) -> tuple[object, ...]:

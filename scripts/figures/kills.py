@@ -40,13 +40,15 @@ def _rows(at: Setting) -> Iterator[tuple[object, ...]]:
         if done.returncode:
             at.wrong.append(f"{script}: exit {done.returncode}")
         for way, number, ends in _SAID.findall(done.stdout):
-            counts: Counter[str] = Counter()
-            for end in ends.split(", "):
-                words_of, _, count = end.rpartition(" ")
-                counts[end_of(words_of)] += int(count)
+            counts = counted(ends)
             yield name, way, number, *(counts[end] for end in ENDS)
 
 
-def end_of(told: str) -> str:
-    """The column of what a trial says of an end, which names the verb too."""
-    return next((end for end in ENDS if end.partition(" the kill")[0] in told), ENDS[-1])
+def counted(told: str) -> Counter[str]:
+    """What a trial says of its ends, with their verbs, by column. A run that was complete and only not
+    tidied up yet was done.
+    """
+    counts: Counter[str] = Counter()
+    for end, number in re.findall(r"(?:apply|revert) (.*?) (\d+)(?:, |$)", told):
+        counts[next((known for known in ENDS if known.startswith(end)), ENDS[-1])] += int(number)
+    return counts

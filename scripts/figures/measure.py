@@ -84,6 +84,11 @@ def ratios(runs: Sequence[Run], base: Sequence[Run] | None, field: str = "cpu") 
     return [getattr(r, field) / max(getattr(b, field), 1e-9) for r, b in zip(runs, base or ())]
 
 
+def beside(runs: Sequence[Run], base: Sequence[Run] | None, field: str = "cpu", digits: int = 2) -> str:
+    """The ratios as a cell; the reference itself is 1."""
+    return "1" if runs is base else spread(ratios(runs, base, field), digits)
+
+
 def worst(runs: Sequence[Run]) -> int:
     """The exit code that says most: 0 and 1 are answers, the others are not."""
     return max((r.code for r in runs), key=lambda code: (code not in (0, 1), abs(code)))

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from figures.measure import Command, in_turns, load, median, ratios, run, spread, table
+from figures.measure import Command, beside, in_turns, load, median, ratios, run, spread, table
 from figures.setting import BOTH, PEER, Setting
 
 HEAD = ("command", "CPU s", "CPU, ratio to ast-grep", "MiB")
@@ -31,7 +31,7 @@ def lines(at: Setting) -> Iterator[str]:
     taken = in_turns(at.with_peer({name: _sweep(at, span)}), at.rounds(1, 4))
     base = taken.get(PEER)
     rows = [
-        (n, spread([r.cpu for r in runs]), spread(ratios(runs, base)), f"{max(r.memory for r in runs):.0f}")
+        (n, spread([r.cpu for r in runs], 1), beside(runs, base), f"{max(r.memory for r in runs):.0f}")
         for n, runs in taken.items()
     ]
     if at.full:

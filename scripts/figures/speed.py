@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 
-from figures.measure import PYTHON, Command, in_turns, load, median, ratios, run, spread, table, worst
+from figures.measure import PYTHON, Command, beside, in_turns, load, median, ratios, run, spread, table, worst
 from figures.setting import AUDIT, PEER, Setting
 
 HEAD = ("command", "CPU s", "CPU, ratio to ast-grep", "wall s", "wall ratio", "MiB")
@@ -56,8 +56,8 @@ def lines(at: Setting) -> Iterator[str]:
         if worst(runs) not in (0, 1):
             at.wrong.append(f"{name}: exit {worst(runs)}")
             continue
-        cells = [f"{median(runs):.3f}", spread(ratios(runs, base), 3)]
-        cells += [f"{median(runs, 'wall'):.3f}", spread(ratios(runs, base, "wall"), 3)]
+        cells = [f"{median(runs):.3f}", beside(runs, base, "cpu", 3)]
+        cells += [f"{median(runs, 'wall'):.3f}", beside(runs, base, "wall", 3)]
         rows.append((name, *cells, f"{max(r.memory for r in runs):.0f}"))
     yield from table(HEAD, rows)
     yield load()

@@ -12,8 +12,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import bench  # noqa: E402
+import every_guard  # noqa: E402
 from figures import gpu, kills, measure  # noqa: E402
 from figures.sections import NAMES, SECTIONS, Section  # noqa: E402
+
+from auditor.history.model import Change  # noqa: E402
 
 PAGE = (ROOT / "docs" / "benchmarks.md").read_text("utf-8")
 ASKED = re.compile(r"--only ([\w,]+)")
@@ -95,18 +98,10 @@ def test_ratios_are_formed_within_a_round() -> None:
     assert measure.worst([*ours, measure.Run(1, 1, 1, -9)]) == -9
 
 
-@pytest.mark.parametrize(
-    ("told", "end"),
-    [
-        ("apply not begun", "not begun"),
-        ("revert put back", "put back"),
-        ("apply finished", "finished"),
-        ("revert done before", "done before the kill"),
-        ("apply complete, killed behind it", "done before the kill"),
-    ],
-)
-def test_the_ends_of_a_kill(told: str, end: str) -> None:
-    assert kills.end_of(told) == end
+def test_the_ends_of_kills_are_counted_by_column() -> None:
+    told = "apply complete, killed behind it 3, apply done before 2, apply not begun 1, revert finished 10"
+    told += ", revert done before 4, revert put back 7"
+    assert kills.counted(told) == {"not begun": 1, "put back": 7, "finished": 10, "done before the kill": 9}
 
 
 def test_the_tables_of_kernels() -> None:
@@ -116,10 +111,35 @@ def test_the_tables_of_kernels() -> None:
     indexer = {"layer": "indexer, 8K in a table for 128K", "batch": 4, "plain": 4.2, "floor": 0.36}
     told = {name: 1 for name in ("device", "multiprocessors", "memory GB/s", "torch", "triton")}
     accuracy = [{"path": "plain", "error": 1.66e-3}, {"path": "theirs", "error": 1.0}]
-    told |= {"decode": {"sm_120": [row], "speed": [decode], "accuracy": accuracy}}
+    told |= {"decode": {"sm_120": [row, row], "speed": [decode], "accuracy": accuracy}}
     told |= {"indexer": {"sm_120": [], "speed": [indexer], "accuracy": accuracy}}
     lines = list(gpu.told_of(told))
     assert "| merge (HEADS 64, 4 warps) | 46,080 | 181 | 2 |" in lines
     assert "| 128 window | 64 | 16 | 334 | 10.4 | 8.3 | 32 | 40 | 0.76 | 7 / 9 % |" in lines
     assert "| 8K, 128K | 4 |  | 4.2 |  | 0.36 | 9 % |" in lines
+    assert lines.count("| merge (HEADS 64, 4 warps) | 46,080 | 181 | 2 |") == 1
     assert lines[-1] == "Relative error of ours against float64, indexer: 1.66e-03 to 1.66e-03."
+
+
+def test_the_aims_of_kernels() -> None:
+    rows = [
+        {"layer": "128 window", "heads": 64, "batch": batch, "theirs": theirs, "plain": 10.0, "gluon": 1.0}
+        for batch, theirs in ((1, 80.0), (64, 390.0), (4, 1.0))
+    ]
+    told = {"device": "X", "decode": {"speed": rows}, "indexer": {"speed": []}}
+    assert list(gpu.aims_of(told)) == [
+        ("decode, 128 window, 64 heads, batch 1: plain Triton >= 7 times theirs, on X", "8", True),
+        ("decode, 128 window, 64 heads, batch 64: plain Triton >= 40 times theirs, on X", "39", False),
+    ]
+
+
+def test_the_alarms_of_a_range_are_counted_by_kind() -> None:
+    change = Change("flag", "X | Y", "a.py", 3, before={"sm_120": ""}, after={"sm_120": "declared"})
+    quiet = every_guard.Line("b" * 40, 1, "2026-06-17", "11", "s", {"added": 2}, [], 0)
+    loud = every_guard.Line("a" * 40, 1, "2026-06-18", "12", "s", {"added": 1, "flag": 4}, [change], 0)
+    text = every_guard.table([quiet, loud])
+    assert text.startswith("2 guards, 1 tripped, 1 alarms.\n")
+    assert "| aaaaaaaaa | #12 | `flag` | a.py:3 | `X \\| Y` | sm_120:  → declared |" in text
+    assert text.endswith(
+        "| kind | changes | trip |\n| --- | --- | --- |\n| `added` | 3 | 0 |\n| `flag` | 4 | 1 |\n"
+    )
