@@ -84,7 +84,14 @@ def measured(section: Section, at: Setting) -> Iterator[str]:
     at.talk(f"{section.name} …")
     yield f"## {section.heading}"
     yield ""
-    yield from section.lines(at)
+    try:
+        yield from section.lines(at)
+    except (
+        OSError,
+        ValueError,
+        LookupError,
+    ) as error:  # of a command that left no answer
+        at.wrong.append(f"{section.name}: stopped: {error!r}")
     yield ""
 
 

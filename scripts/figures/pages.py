@@ -36,7 +36,11 @@ def _asked(at: Setting) -> Iterator[tuple[str, tuple[str, ...]]]:
         yield "diff 0.5.18 → 0.5.20", ("diff", str(old), str(middle))
     if middle and new:
         yield "guard 0.5.20 → 0.5.23", ("guard", str(middle), str(new))
-    if at.repo and at.has("c7397de57"):
+    if at.has(f"{at.commit}~500"):
+        of_commit = (at.project, "--commit", at.commit, "--repo", at.repo)
+        span = f"{at.commit}~500..{at.commit}"
+        yield f"audit of {at.commit} with the past of its gates, 500 commits", (*of_commit, "--history", span)
+    if at.has("c7397de57"):
         words = ("guard", at.commit, "c7397de57", "--repo", at.repo, "--patchset", "sm120")
         yield f"guard {at.commit} → c7397de57 with `--patchset sm120`", words
 
@@ -55,7 +59,7 @@ def _rows(at: Setting) -> Iterator[tuple[object, ...]]:
         size, known = path.stat().st_size / 1e6, took.get(str(path), {})
         filters = [known.get(what) for what in ("load", "first filter", "next filter")]
         yield name, f"{size:.2f}", f"{_rows_of(path):,}", *("" if t is None else t for t in filters)
-        if name.startswith("audit"):
+        if name.startswith("audit of 0"):
             at.aim(f"page of a full audit <= {_MOST_MB} MB", f"{size:.2f}", size <= _MOST_MB)
     first = [t["first filter"] for t in took.values()]
     if first:

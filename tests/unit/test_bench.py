@@ -143,3 +143,7 @@ def test_the_alarms_of_a_range_are_counted_by_kind() -> None:
     assert text.endswith(
         "| kind | changes | trip |\n| --- | --- | --- |\n| `added` | 3 | 0 |\n| `flag` | 4 | 1 |\n"
     )
+
+
+def test_no_figure_of_the_page_is_left_out() -> None:
+    assert "not part of" not in PAGE
