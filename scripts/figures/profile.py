@@ -13,7 +13,7 @@ from figures.setting import Setting
 COLD = ("part of a cold audit (they overlap)", "samples")
 AGAIN = ("step of the same audit again", "CPU ms")
 #: What each part is seen by: a function that runs while it lasts.
-_PARTS = {
+PARTS = {
     "visiting functions": "program/visiting.py:visit",
     "values of attributes, over all that writes them": "program/summaries.py:stored_attribute",
     "whether something changes a value under another name": "program/classes.py:mutated",
@@ -58,7 +58,7 @@ def lines(at: Setting) -> Iterator[str]:
     counts = json.loads(told.read_bytes())
     shares = {
         part: sum(number for name, number in counts.items() if name.endswith(function)) / counts["all"]
-        for part, function in _PARTS.items()
+        for part, function in PARTS.items()
     }
     by_share = sorted(shares.items(), key=lambda item: -item[1])
     yield from table(COLD, ((part, f"{share:.0%}") for part, share in by_share))

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import bench  # noqa: E402
 import every_guard  # noqa: E402
-from figures import gpu, kills, measure  # noqa: E402
+from figures import gpu, kills, measure, profile  # noqa: E402
 from figures.sections import NAMES, SECTIONS, Section  # noqa: E402
 
 from auditor.history.model import Change  # noqa: E402
@@ -147,3 +147,12 @@ def test_the_alarms_of_a_range_are_counted_by_kind() -> None:
 
 def test_no_figure_of_the_page_is_left_out() -> None:
     assert "not part of" not in PAGE
+
+
+def test_the_parts_of_a_profile_are_functions_of_ours() -> None:
+    ours = [part.split(":") for part in profile.PARTS.values() if part[0] not in "</"]
+    assert len(ours) >= 6
+    for file, name in ours:
+        assert (
+            f"    def {name}(" in (text := (ROOT / "auditor" / file).read_text()) or f"\ndef {name}(" in text
+        )
