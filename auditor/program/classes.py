@@ -212,7 +212,12 @@ class ClassInfo:
         return f"{self.module.name}.{self.qualname}"
 
     def node(self) -> ast.ClassDef:
-        node: ast.ClassDef = self.segment.class_node()
+        try:
+            node: ast.ClassDef = self.segment.class_node()
+        except source.Irregular:  # not to be parsed: a class of which nobody knows the bases
+            line = self.segment.start
+            base = ast.Constant(..., lineno=line, col_offset=0, end_lineno=line, end_col_offset=0)
+            node = ast.ClassDef(self.name, [base], [], [], [], lineno=line, col_offset=0, end_lineno=line)
         return node
 
     def load(self) -> None:
@@ -220,7 +225,14 @@ class ClassInfo:
         if self._loaded:
             return
         self._loaded = True
-        for member in self.segment.members():
+        try:
+            self._sort(self.segment.members())
+        except source.Irregular:  # its bases are not known then: nothing counts as missing in it
+            what = f"{self.qualname} does not parse; its gates may be missing"
+            self.program.problems.setdefault(self.module.path, (self.segment.start, what))
+
+    def _sort(self, members: list[source.Segment]) -> None:
+        for member in members:
             if member.kind == "def":
                 name = member.name
                 if name in self.functions:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -27,10 +28,22 @@ class LogEntry:
         return match[1] if match else ""
 
 
+class Mark:
+    """What stands around the head of a commit in a log: nobody who writes a subject or names a file knows it.
+
+    ``asked`` is for git's format, ``given`` is what git writes.
+    """
+
+    def __init__(self) -> None:
+        word = os.urandom(8).hex()
+        self.asked = f"%x1e{word}"
+        self.given = f"\x1e{word}"
+
+
 def commits_between(repo: GitRepo, old: str, new: str) -> list[LogEntry]:
     """Commits that ``new`` has and ``old`` has not, newest first. UserError T013 where git refuses."""
     raw = repo.output("log", "--no-show-signature", f"--format={FORMAT}", f"{old}..{new}", "--")
-    return [entry_of(line) for line in raw.decode("utf-8", "replace").splitlines() if line]
+    return [entry_of(line) for line in raw.decode("utf-8", "replace").split("\n") if line]
 
 
 def log_entry(repo: GitRepo, commit: str) -> LogEntry:
@@ -57,6 +70,7 @@ def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str
     wanted = sorted(set(paths))
     if not wanted:
         return {}
+    mark = Mark()
     raw = repo.output(
         "log",
         "--no-show-signature",
@@ -64,13 +78,13 @@ def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str
         "--no-renames",
         "--name-only",
         "-z",
-        f"--format=%x1e{FORMAT}%x1e",
+        f"--format={mark.asked}{FORMAT}{mark.asked}",
         f"{old}..{new}",
         "--",
         *(f":(literal,top){path}" for path in wanted),
     )
     out: dict[str, list[LogEntry]] = {path: [] for path in wanted}
-    parts = raw.decode("utf-8", "replace").split("\x1e")
+    parts = raw.decode("utf-8", "replace").split(mark.given)
     for head, names in zip(parts[1::2], parts[2::2]):
         entry = entry_of(head)
         for name in names.strip("\0\n").split("\0"):
@@ -87,6 +101,7 @@ def line_of_commits(
     A merge counts with what it brought in. UserError T013 where git refuses.
     """
     wanted = sorted(set(paths))
+    mark = Mark()
     raw = repo.output(
         "log",
         "--no-show-signature",
@@ -96,12 +111,12 @@ def line_of_commits(
         "--no-renames",
         "--name-only",
         "-z",
-        f"--format=%x1e{FORMAT}%x1e",
+        f"--format={mark.asked}{FORMAT}{mark.asked}",
         f"{old}..{new}",
         "--",
         *(f":(literal,top){path}" for path in wanted),
     )
-    parts = raw.decode("utf-8", "replace").split("\x1e")
+    parts = raw.decode("utf-8", "replace").split(mark.given)
     return [
         (
             entry_of(head),
@@ -113,6 +128,7 @@ def line_of_commits(
 
 def changed_lines(repo: GitRepo, old: str, new: str, path: str) -> list[tuple[LogEntry, str]]:
     """The commits between that touched ``path``, newest first, each with the lines it added or removed."""
+    mark = Mark()
     raw = repo.output(
         "log",
         "--no-show-signature",
@@ -123,14 +139,14 @@ def changed_lines(repo: GitRepo, old: str, new: str, path: str) -> list[tuple[Lo
         "--no-textconv",
         "--unified=0",
         "--patch",
-        f"--format=%x1e{FORMAT}%x1d",
+        f"--format={mark.asked}{FORMAT}%n",
         f"{old}..{new}",
         "--",
         f":(literal,top){path}",
     )
     out = []
-    for part in raw.decode("utf-8", "replace").split("\x1e")[1:]:
-        head, _, patch = part.partition("\x1d")
+    for part in raw.decode("utf-8", "replace").split(mark.given)[1:]:
+        head, _, patch = part.partition("\n")
         out.append((entry_of(head), "\n".join(_hunks(patch))))
     return out
 

@@ -181,7 +181,7 @@ def _pip_error(words: str, distribution: str, version: str) -> UserError:
                     f"cannot reach the package index for {distribution} {version}",
                     hints=["work offline with --wheel FILE, --path CLONE or --installed"],
                 )
-        last = [line for line in words.splitlines() if line.startswith("ERROR: ")]
+        last = [line for line in words.split("\n") if line.startswith("ERROR: ") and line[7:].strip()]
         fact = last[-1][len("ERROR: ") :] if last else f"the index knows no wheel of {distribution}"
         return UserError("T009", fact, hints=["--wheel FILE reads a wheel you downloaded"])
     near = [v for v in known if v.split(".")[:2] == version.split(".")[:2]] or known

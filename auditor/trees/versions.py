@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from auditor.lazyre import lazy
-from auditor.trees.between import FORMAT, LogEntry, entry_of
+from auditor.trees.between import FORMAT, LogEntry, Mark, entry_of
 from auditor.trees.cache import remembered
 from auditor.trees.git import GitRepo
 
@@ -40,15 +40,16 @@ def steps(repo: GitRepo, tip: str, paths: Iterable[str], after: str = "") -> lis
 
 
 def _steps(repo: GitRepo, tip: str, wanted: list[str], after: str) -> list[Step]:
+    mark = Mark()
     raw = repo.output(
         *("log", "--first-parent", "-m", "--reverse", "--raw", "--no-abbrev", "--no-renames", "-z"),
-        *("--no-show-signature", "--no-ext-diff", f"--format=%x1e{FORMAT}%x1e", tip),
+        *("--no-show-signature", "--no-ext-diff", f"--format={mark.asked}{FORMAT}{mark.asked}", tip),
         *([f"^{after}"] if after else []),
         "--",
         *(f":(literal,top){path}" for path in wanted),
     )
     found = []
-    parts = raw.decode("utf-8", "surrogateescape").split("\x1e")
+    parts = raw.decode("utf-8", "surrogateescape").split(mark.given)
     for head, body in zip(parts[1::2], parts[2::2]):
         changes = _raw(body, wanted)
         if changes:

@@ -135,11 +135,12 @@ def _take(out: Prelude, name: str, value: str) -> None:
 def _unfolded(value: str) -> str:
     if "=?" not in value or len(value) > _LONGEST:
         return value
-    try:
-        import email.header  # few heads need it, and it is slow to load
+    import email.errors  # few heads need it, and it is slow to load
+    import email.header
 
+    try:
         return str(email.header.make_header(email.header.decode_header(value)))
-    except (LookupError, UnicodeDecodeError, ValueError):
+    except (LookupError, ValueError, email.errors.MessageError):  # odd words, alphabets that nobody knows
         return value
 
 
