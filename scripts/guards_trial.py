@@ -5,7 +5,8 @@
 
 Of each tree the part that the places need (releases are wheels in ``.cache/wheels``: ``make wheels``; the
 commit brings the C++ of its kernels), and a mutant of it in which every place got its guard, or lost it.
-Prints a row per place; exit code 1 where a finding did not follow. Two audits a tree, 3 to 5 CPU seconds each.
+Prints a row per place; exit code 1 where a finding did not follow. Two audits a tree, 3 to 5 CPU seconds
+each.
 """
 
 from __future__ import annotations
