@@ -6,11 +6,15 @@ default), ``SGLANG_AUDITOR_HISTORY`` a clone. A tree that is not there is skippe
 
 from __future__ import annotations
 
+import fcntl
 import os
 from pathlib import Path
 
 import pytest
 
+from auditor.gates.audit import AuditOptions, audit
+from auditor.gates.model import Report
+from auditor.reporting import jsonout
 from auditor.trees.base import SourceTree
 from auditor.trees.open import TreeSpec, open_tree
 from auditor.trees.wheel import WheelTree
@@ -30,3 +34,19 @@ def real_tree(name: str) -> SourceTree:
     if not history:
         pytest.skip(f"{name} needs SGLANG_AUDITOR_HISTORY, the path of a clone of SGLang")
     return open_tree(TreeSpec(path=history, commit=name), distribution="sglang", default_url=None)
+
+
+def real_report(name: str, shared: Path) -> Report:
+    """The cold audit of such a tree for sm_120 and sm_121, all queries, made once for all tests and workers.
+
+    It takes 10 to 30 CPU seconds, and several tests ask different things of it. ``shared`` is a folder of
+    this run of pytest alone: nothing is kept from one run to the next.
+    """
+    tree = real_tree(name)
+    with open(shared / f"{name}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        kept = shared / f"{name}.json"
+        if not kept.exists():
+            report = audit(tree, AuditOptions(targets=("sm_120", "sm_121"), use_cache=False))
+            kept.write_bytes(jsonout.dumps(report))
+        return jsonout.loads(kept.read_bytes(), kept.name)

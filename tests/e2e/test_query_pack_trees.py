@@ -7,18 +7,14 @@ facts of that tree in one test.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from real_trees import real_report
 
-from auditor.gates.audit import AuditOptions, audit
 from auditor.gates.model import Finding
-from auditor.trees.base import SourceTree
-from auditor.trees.open import TreeSpec, open_tree
-from auditor.trees.wheel import WheelTree
 
 FACTS: dict[str, Any] = yaml.safe_load(
     (Path(__file__).parents[1] / "keys" / "facts.yaml").read_text(encoding="utf-8")
@@ -27,23 +23,10 @@ TREES = ["735a256", "0.5.12", "0.5.16", "0.5.20", "0.5.23"]
 TARGETS = ("sm_120", "sm_121")
 
 
-def findings_of(tree: str) -> dict[str, list[Finding]]:
+def findings_of(tree: str, shared: Path) -> dict[str, list[Finding]]:
     """query -> findings of one tree."""
-    if tree.startswith("0."):
-        folder = os.environ.get("SGLANG_AUDITOR_WHEELS", "")
-        wheels = sorted(Path(folder).glob(f"sglang-{tree}-*.whl")) if folder else []
-        if not wheels:
-            pytest.skip(f"no wheel of {tree} in SGLANG_AUDITOR_WHEELS")
-        source: SourceTree = WheelTree(wheels[0])
-    else:
-        history = os.environ.get("SGLANG_AUDITOR_HISTORY", "")
-        if not history:
-            pytest.skip("SGLANG_AUDITOR_HISTORY does not name a clone of SGLang")
-        spec = TreeSpec(path=history, commit=tree)
-        source = open_tree(spec, distribution="sglang", default_url=None)
-    report = audit(source, AuditOptions(targets=TARGETS, use_cache=False))
     out: dict[str, list[Finding]] = {}
-    for finding in report.findings:
+    for finding in real_report(tree, shared).findings:
         out.setdefault(finding.query, []).append(finding)
     return out
 
@@ -54,8 +37,8 @@ def place(finding: Finding) -> str:
 
 @pytest.mark.history
 @pytest.mark.parametrize("tree", TREES)
-def test_facts_of(tree: str) -> None:
-    found = findings_of(tree)
+def test_facts_of(tree: str, shared: Path) -> None:
+    found = findings_of(tree, shared)
     large_prefill(tree, found.get("attention/large-prefill-unguarded", []))
     forced_flags(tree, found.get("arguments/env-forced", []))
     mxfp4(tree, found.get("moe/mxfp4-workaround", []))
