@@ -241,7 +241,7 @@ def native_findings(
     """``found`` together with the calls of operators that are not there for a target: from the tree's own
     native source, else from what is known of the release of kernels that it pins. Comes last: it runs
     functions that discovery passed by."""
-    from auditor.native.sites.audit import from_facts, native_digest, pinned_facts, rows_of, with_unguarded
+    from auditor.native.absent import from_facts, native_digest, pinned_facts, rows_of, with_unguarded
 
     digest = native_digest(tree, profile)
     if record is not None:

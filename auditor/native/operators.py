@@ -13,11 +13,11 @@ from auditor.native.cmake.values import merged
 from auditor.native.cxx.guards import Guards
 from auditor.native.cxx.ops import MARK, Registration, registrations
 from auditor.native.cxx.program import CxxProgram
-from auditor.native.cxx.text import condition_around, every_part, prepare
 from auditor.native.model import OUTCOMES, Built, Cell, Library, Row, Step
 from auditor.native.sources.libraries import SUFFIXES, NativeSource, Part
 from auditor.native.sources.loader import Pick, picks, same_name
 from auditor.native.sources.macros import Macros
+from auditor.native.sources.text import condition_around, every_part, prepare
 from auditor.native.world import World
 
 _MACHINE_MACROS = ("__x86_64__", "__aarch64__")

@@ -9,7 +9,7 @@ import pytest
 from auditor.native.cxx.index import source_of
 from auditor.native.cxx.ops import registrations
 from auditor.native.cxx.parse import closed_checks
-from auditor.native.cxx.text import Expression, Number, hollowed, prepare, without_comments
+from auditor.native.sources.text import Expression, Number, hollowed, prepare, without_comments
 
 MACROS: dict[str, str | Number | None] = {
     "VERSION": "12080",

@@ -11,8 +11,8 @@ from auditor.arch import load_targets
 from auditor.gates.audit import AuditOptions, audit, build_program, source_files
 from auditor.gates.cache import Record, Sources
 from auditor.gates.takeover import taken
+from auditor.native.absent import native_digest
 from auditor.native.model import Cell, Row, Site
-from auditor.native.sites.audit import native_digest
 from auditor.native.sites.findings import findings, merged, settled
 from auditor.native.sites.run import derive, sites, wrappers_of
 from auditor.native.sites.sites import Derived

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from auditor.native.cxx.index import Definition, Source
-from auditor.native.cxx.text import whole_number
+from auditor.native.sources.text import whole_number
 
 if TYPE_CHECKING:
     from auditor.native.cxx.program import CxxProgram

@@ -16,9 +16,9 @@ from auditor.native.cxx.index import Definition
 from auditor.native.cxx.paths import UNKNOWN, End, Path
 from auditor.native.cxx.program import NOTHING, CxxProgram, Facts
 from auditor.native.cxx.run import Runner
-from auditor.native.cxx.text import prepare
 from auditor.native.model import Built, Step
 from auditor.native.sources.macros import Macros
+from auditor.native.sources.text import prepare
 
 _EFFECT = re.compile(r"[A-Za-z_]\w*")
 #: Statements that a kernel may still have although it does nothing for a target.

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from auditor.native.cxx.text import Lookup, Prepared, prepare, without_comments
+from auditor.native.sources.text import Lookup, Prepared, prepare, without_comments
 
 _STRING = r"\"(?:\\.|[^\"\\\n])*\"|'[{}()\"]'"
 _BRACKETS = re.compile(rf"[(){{}}]|{_STRING}")

@@ -6,7 +6,7 @@ import re
 from typing import Any, NamedTuple
 
 from auditor.native.cxx.parse import named, parse_block, text, unquoted
-from auditor.native.cxx.text import hollowed
+from auditor.native.sources.text import hollowed
 
 #: Text that a file with registrations contains.
 MARK = "TORCH_LIBRARY"

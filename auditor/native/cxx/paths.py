@@ -8,8 +8,8 @@ from math import isfinite
 from typing import Any, NamedTuple
 
 from auditor.native.cxx.program import NOTHING, Facts
-from auditor.native.cxx.text import whole_number
 from auditor.native.model import Step
+from auditor.native.sources.text import whole_number
 
 MAX_PATHS = 24
 

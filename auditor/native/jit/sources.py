@@ -14,10 +14,10 @@ import msgspec
 
 from auditor.arch import CompiledFor, Target
 from auditor.native.cxx.index import source_of
-from auditor.native.cxx.text import Lookup, Number, Prepared, prepare
 from auditor.native.model import Library, Step
 from auditor.native.sources.libraries import Files, Part, toolkit_macros
 from auditor.native.sources.macros import INCLUDE, Macros, header_of
+from auditor.native.sources.text import Lookup, Number, Prepared, prepare
 from auditor.profile import Native
 
 replace = msgspec.structs.replace

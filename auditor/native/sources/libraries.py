@@ -14,8 +14,8 @@ from auditor.native.cmake.build import TOP, Build, Target
 from auditor.native.cmake.eval import Evaluator
 from auditor.native.cmake.flags import built_by_flags, built_by_property, expressions, unique
 from auditor.native.cmake.values import Item, merged
-from auditor.native.cxx.text import Number, without_comments
 from auditor.native.model import Built, Library
+from auditor.native.sources.text import Number, without_comments
 from auditor.profile import Native, NativeBuild
 from auditor.trees.base import SourceTree
 

@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 
 from auditor.arch import CompiledFor
 from auditor.native.cmake.values import compare_versions
-from auditor.native.cxx.text import Number
 from auditor.native.sources.libraries import CUDA, Files, Part
+from auditor.native.sources.text import Number
 from auditor.profile import Native
 
 #: Macros of other compilers and systems: not defined in the build that is audited.

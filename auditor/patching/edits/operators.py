@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from auditor.native.cxx.ops import MARK, registrations
-from auditor.native.cxx.text import every_part, without_comments
+from auditor.native.sources.text import every_part, without_comments
 from auditor.patching.edits.miss import Miss
 from auditor.patching.edits.source import read_source
 from auditor.patching.edits.tree import Tree

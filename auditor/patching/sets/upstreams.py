@@ -9,13 +9,24 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+import msgspec
+
 from auditor.errors import UserError
 from auditor.lazyre import lazy
 from auditor.patching.sets.patchset import Patchset, Upstream
-from auditor.patching.write.state import Facts
 from auditor.profile import Profile, Roots, profile_names
 
 _PACKAGE = lazy(r"[A-Za-z_]\w*")
+
+
+class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where an upstream that has no profile lies, so that its record can be read without the patchset."""
+
+    package: str
+    distributions: tuple[str, ...]
+    url: str = ""
+    root: str = ""
+    places: dict[str, str] = {}
 
 
 def facts_of(profile: Profile) -> Facts | None:

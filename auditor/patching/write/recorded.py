@@ -10,10 +10,10 @@ from pathlib import Path
 
 from auditor.errors import UserError
 from auditor.patching.paths import STATE_FOLDER
-from auditor.patching.sets.upstreams import profile_from
+from auditor.patching.sets.upstreams import Facts, profile_from
 from auditor.patching.write.checkout import GIT_STORE, Checkout
 from auditor.patching.write.journal import JOURNAL, STATE, read_journal
-from auditor.patching.write.state import Facts, State, decode
+from auditor.patching.write.state import State, decode
 from auditor.patching.write.target import Target, open_target, site_folders, store_of
 from auditor.profile import Profile, profile_names
 from auditor.trees.git import GitRepo

@@ -12,6 +12,7 @@ import msgspec
 
 from auditor.errors import UserError
 from auditor.patching.diffs.delta import FileDelta
+from auditor.patching.sets.upstreams import Facts
 from auditor.readback import Damaged, from_json
 
 SCHEMA = 1
@@ -36,16 +37,6 @@ class Applied(msgspec.Struct, frozen=True, omit_defaults=True):
     files: tuple[FileDelta, ...] = ()
     commit: str = ""  # where it was written as a commit
     note: str = ""
-
-
-class Facts(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Where an upstream that has no profile lies, so that its record can be read without the patchset."""
-
-    package: str
-    distributions: tuple[str, ...]
-    url: str = ""
-    root: str = ""
-    places: dict[str, str] = {}
 
 
 class State(msgspec.Struct, frozen=True, omit_defaults=True):

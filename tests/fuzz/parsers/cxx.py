@@ -7,7 +7,7 @@ import msgspec
 from auditor.native.availability import availability
 from auditor.native.cxx.index import source_of
 from auditor.native.cxx.ops import registrations
-from auditor.native.cxx.text import Number, hollowed, prepare, without_comments
+from auditor.native.sources.text import Number, hollowed, prepare, without_comments
 from auditor.native.world import KernelOptions
 from auditor.profile import KernelTag, Native, NativeBuild
 from auditor.queries.exampletree import PRELUDE, PROFILE, MemoryTree
