@@ -34,7 +34,7 @@ from auditor.cli.audit.quick import request_of
 from auditor.cli.audit.twotrees import flags_of, kernels_of
 from auditor.cli.request import Request
 from auditor.cli.source import audited
-from auditor.gates.cache import LOOKED, RECENT, Asked, tool_digest
+from auditor.gates.cache import LOOKED, RECENT, Asked
 from auditor.gates.cache import Kept as CacheOf
 from auditor.gates.model import Report
 from auditor.history.causes import folded
@@ -45,6 +45,7 @@ from auditor.history.model import Change, Diff
 from auditor.native.model import Availability
 from auditor.profile import load_profile
 from auditor.program.externals import ROOT_WORDS
+from auditor.tooldigest import tool_digest
 from auditor.trees.between import log_entry
 from auditor.trees.cache import cached_bytes, store_bytes, write_whole
 from auditor.trees.commit import CommitTree

@@ -38,8 +38,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from auditor.gates.audit import AuditOptions, audit, no_collector
+from auditor.gates.audit import AuditOptions, audit
 from auditor.gates.model import Report
+from auditor.gates.reading import no_collector
 from auditor.queries.load import load_queries
 from auditor.reporting import jsonout
 from auditor.trees.base import SourceTree

@@ -12,7 +12,7 @@ import re
 import sys
 
 from auditor.arch import load_targets
-from auditor.gates.audit import build_program, source_files
+from auditor.gates.reading import build_program, source_files
 from auditor.native.availability import availability
 from auditor.native.sites.facts import dumped, facts_of, names_of
 from auditor.native.sites.wrappers import Wrappers, wrapper_files, wrapper_program

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import msgspec
 
 from auditor import __version__
 from auditor.arch import load_targets, parse_targets
-from auditor.errors import UserError
-from auditor.gates.cache import MAX_FILE, Record, tool_digest, tree_facts
+from auditor.gates.cache import Record
 from auditor.gates.discover import Collector, finish, predicates
-from auditor.gates.model import Finding, Gate, Predicate, Problem, Report
+from auditor.gates.model import Finding, Gate, Predicate, Problem, Report, tree_facts
+from auditor.gates.reading import build_program, no_collector, source_files
 from auditor.profile import Profile, load_profile
 from auditor.program.program import Program
 from auditor.program.watch import Watched
+from auditor.tooldigest import tool_digest
 from auditor.trees.base import SourceTree
 
-P = TypeVar("P", bound=Program)
 SCHEMA_VERSION = "1.1"
 _SEVERITY = {
     "unguarded": "error",
@@ -46,70 +44,6 @@ class AuditOptions(msgspec.Struct, frozen=True):
     project: str = "sglang"
     profile: Profile | None = None
     queries: tuple[Any, ...] | None = None
-
-
-def source_files(tree: SourceTree, profile: Profile) -> tuple[str, dict[str, bytes], list[Problem]]:
-    """The source root, the Python files of the package below it with their bytes, and what was left out."""
-    blobs = tree.blobs()
-    root = profile.root_of(blobs)
-    if root is None:
-        raise UserError(
-            "T020",
-            f"this is not a {profile.title} tree: none of {', '.join(profile.markers)} is in it",
-            place=tree.info().label,
-            hints=[
-                f"audit {profile.name} --commit REV --repo PATH",
-                f"audit {profile.name} --release VERSION",
-            ],
-        )
-    prefix = f"{root}/{profile.package}/" if root else f"{profile.package}/"
-    wanted = [path for path in blobs if path.startswith(prefix) and path.endswith(".py")]
-    files: dict[str, bytes] = {}
-    problems: list[Problem] = []
-    for path, data in tree.read_many(wanted):
-        if len(data) > MAX_FILE:
-            problems.append(Problem(path, 1, f"left out: {len(data):,} bytes, more than {MAX_FILE:,}"))
-            continue
-        files[path] = data
-    return root, files, problems
-
-
-def build_program(
-    files: dict[str, bytes], root: str, profile: Profile, assumptions: dict[str, str], defaults: bool = False
-) -> Program:
-    """The evaluator over these files for all targets."""
-    assume = dict(assumptions)
-    if defaults:
-        assume["defaults"] = "yes"
-    return for_all_targets(Program, files, root, profile, assume)
-
-
-def for_all_targets(
-    kind: Callable[..., P], files: dict[str, bytes], root: str, profile: Profile, assumptions: dict[str, str]
-) -> P:
-    """An evaluator of some kind over these files for all targets."""
-    targets = load_targets().values()
-    return kind(
-        files,
-        root,
-        profile,
-        tuple(t.capability for t in targets),
-        tuple(t.smem_per_block for t in targets),
-        assumptions,
-        tuple(t.smem_per_sm for t in targets),
-    )
-
-
-@contextmanager
-def no_collector() -> Iterator[None]:
-    """Syntax trees are many small objects without cycles: the cyclic collector only costs time on them."""
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()
 
 
 def audit(

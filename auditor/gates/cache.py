@@ -8,22 +8,21 @@ another tree is taken over (see :mod:`auditor.gates.takeover`) if nothing that w
 from __future__ import annotations
 
 import json
-import re
-import sys
 import zlib
-from collections.abc import Callable, ItemsView, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from auditor.data import data_root
+from auditor.gates.sources import inside_of, is_source, listing_digest
 from auditor.readback import plain_json
+from auditor.tooldigest import tool_digest
 from auditor.trees.base import HasContents, SourceTree, TreeInfo
 from auditor.trees.cache import cached_bytes, store_bytes
+from auditor.trees.watched import WatchedTree
 
 if TYPE_CHECKING:
     from auditor.gates.audit import AuditOptions
-    from auditor.gates.model import Report, TreeFacts
+    from auditor.gates.model import Report
     from auditor.gates.takeover import Taken
     from auditor.profile import Profile
     from auditor.program.watch import Watched
@@ -32,45 +31,8 @@ REPORTS = "reports"
 LOOKED = "looked-at"
 RECENT = "recent"
 SOURCES = "sources"
-#: Files above this many bytes are generated tables, not code with decisions; they are listed, not parsed.
-MAX_FILE = 4_000_000
 #: How many earlier audits with the same options are tried for a tree that was not audited before.
 CANDIDATES = 4
-
-
-_digests: dict[Path, str] = {}
-
-
-def tool_digest() -> str:
-    """A digest of everything of ours that a report depends on: code, queries, profiles, Python's version.
-    It is made once in a process."""
-    root = data_root()
-    if root not in _digests:
-        _digests[root] = _tool_digest(root)
-    return _digests[root]
-
-
-def _tool_digest(root: Path) -> str:
-    digest = sha256(repr(sys.version_info[:3]).encode())
-    code = Path(__file__).parent.parent
-    for folder, kinds in ((code, (".py", ".json")), (root / "queries", (".py", ".yaml", ".json"))):
-        for path in sorted(_files(str(folder), kinds)):
-            with open(path, "rb") as file:
-                data = file.read()
-            digest.update(b"%s\0%d\0" % (path[len(str(folder)) :].encode(), len(data)) + data)
-    return digest.hexdigest()
-
-
-def _files(folder: str, kinds: tuple[str, ...]) -> Iterator[str]:
-    import os
-
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name not in ("__pycache__", "_data"):
-                    yield from _files(entry.path, kinds)
-            elif entry.name.endswith(kinds):
-                yield entry.path
 
 
 class Asked(NamedTuple):
@@ -94,22 +56,6 @@ class Asked(NamedTuple):
             use_cache=self.use_cache,
             project=self.project,
         )
-
-
-def tree_facts(info: TreeInfo) -> TreeFacts:
-    """What a report says about its tree."""
-    from auditor.gates.model import TreeFacts
-
-    return TreeFacts(
-        kind=info.kind,
-        label=info.label,
-        content_id=info.content_id,
-        commit=info.commit,
-        version=info.version,
-        date=info.date,
-        describe=info.describe,
-        dirty=info.dirty,
-    )
 
 
 class Kept:
@@ -275,104 +221,12 @@ class Record:
         }
 
 
-class WatchedTree:
-    """A tree that notes which of its files and paths are looked at, for queries with code of their own."""
-
-    def __init__(self, inner: SourceTree) -> None:
-        self.inner = inner
-        self.paths: set[str] = set()
-        self.there: dict[str, bool] = {}
-        self.matching: dict[str, list[str]] = {}
-        self.listed = False
-
-    def info(self) -> TreeInfo:
-        return self.inner.info()
-
-    def blobs(self) -> Mapping[str, str]:
-        return _WatchedPaths(self)
-
-    def read(self, path: str) -> bytes:
-        self.paths.add(path)
-        return self.inner.read(path)
-
-    def read_many(self, paths: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        wanted = list(paths)
-        self.paths.update(wanted)
-        return self.inner.read_many(wanted)
-
-    def local_path(self, path: str) -> str | None:
-        return self.inner.local_path(path)
-
-    def matching_paths(self, pattern: str) -> list[str]:
-        """Paths that a regular expression fits whole, sorted: noted as a question, not as the listing."""
-        found = matching_paths(self.inner.blobs(), pattern)
-        self.matching[pattern] = found
-        return found
-
-
-class _WatchedPaths(Mapping[str, str]):
-    def __init__(self, tree: WatchedTree) -> None:
-        self._tree = tree
-        self._blobs = tree.inner.blobs()
-
-    def __getitem__(self, path: str) -> str:
-        self._tree.paths.add(path)
-        return self._blobs[path]
-
-    def __contains__(self, path: object) -> bool:
-        if isinstance(path, str):
-            self._tree.there[path] = path in self._blobs
-        return path in self._blobs
-
-    def __iter__(self) -> Iterator[str]:
-        self._tree.listed = True
-        return iter(self._blobs)
-
-    def items(self) -> ItemsView[str, str]:
-        """All of them, noted at once: one by one takes longer than most of what is done with them."""
-        self._tree.listed = True
-        self._tree.paths.update(self._blobs)
-        return self._blobs.items()
-
-    def __len__(self) -> int:
-        self._tree.listed = True
-        return len(self._blobs)
-
-
-def matching_paths(paths: Iterable[str], pattern: str) -> list[str]:
-    """The paths that a regular expression fits whole, sorted."""
-    fits = re.compile(pattern).fullmatch
-    return sorted(path for path in paths if fits(path))
-
-
-def paths_like(tree: SourceTree, pattern: str) -> list[str]:
-    """The paths of a tree that a regular expression fits whole, sorted: asked as a question where somebody
-    notes what is asked, so that a report does not hang on the other paths."""
-    ask = getattr(tree, "matching_paths", None)
-    return list(ask(pattern)) if ask is not None else matching_paths(tree.blobs(), pattern)
-
-
 def _noted(path: str, files: Watched) -> dict[str, Any] | None:
     """What was looked at in a module; None where somebody read all of it."""
     from auditor.program import same
 
     module = files.modules[path]
     return None if module.whole else same.packed(module)
-
-
-def inside_of(root: str, package: str) -> str:
-    """The folder of the audited package, with a slash behind it."""
-    return f"{root}/{package}/" if root else f"{package}/"
-
-
-def is_source(path: str, inside: str) -> bool:
-    """Whether a path is a Python file of the package."""
-    return path.startswith(inside) and path.endswith(".py")
-
-
-def listing_digest(blobs: Iterable[str]) -> str:
-    """A digest of all paths of a tree."""
-    return sha256("\0".join(sorted(blobs)).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def kept_report(
@@ -413,6 +267,7 @@ def _taken_over(
 ) -> bytes | None:
     import msgspec
 
+    from auditor.gates.model import tree_facts
     from auditor.profile import load_profile
     from auditor.program.same import Different
 
@@ -430,6 +285,3 @@ def _taken_over(
         kept.put(info, data)
         return data
     return None
-
-
-__all__ = ["Asked", "Kept", "Record", "kept_report", "tool_digest"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from auditor.errors import UserError
+
+if TYPE_CHECKING:
+    from auditor.trees.base import TreeInfo
 
 Tri = Literal["true", "false", "unknown"]
 
@@ -133,6 +136,20 @@ class TreeFacts(msgspec.Struct, frozen=True):  # noqa: D101 - its docstring woul
     date: str | None
     describe: str | None
     dirty: bool
+
+
+def tree_facts(info: TreeInfo) -> TreeFacts:
+    """What a report says about its tree."""
+    return TreeFacts(
+        kind=info.kind,
+        label=info.label,
+        content_id=info.content_id,
+        commit=info.commit,
+        version=info.version,
+        date=info.date,
+        describe=info.describe,
+        dirty=info.dirty,
+    )
 
 
 class Report(msgspec.Struct, frozen=True):  # noqa: D101 - its docstring would stand in the schema

@@ -11,10 +11,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from auditor.gates.cache import MAX_FILE, inside_of, is_source, listing_digest, matching_paths
+from auditor.gates.sources import MAX_FILE, inside_of, is_source, listing_digest
 from auditor.program.same import Asked, Different, Moved, same_module, same_text
 from auditor.program.watch import Questions
 from auditor.trees.base import HasContents, SourceTree
+from auditor.trees.watched import matching_paths
 
 if TYPE_CHECKING:
     from auditor.gates.model import Arm, Gate, Report

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from auditor import __version__
 from auditor.errors import UserError
-from auditor.gates.audit import no_collector
-from auditor.gates.cache import tree_facts
-from auditor.gates.model import Problem
+from auditor.gates.model import Problem, tree_facts
+from auditor.gates.reading import no_collector
 from auditor.native.built.compiled import Compiled, lay_over, merged_rows, rows_of_objects, settle
 from auditor.native.model import OUTCOMES, Availability, Library, Row
 from auditor.native.operators import op_rows

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from auditor.arch import Target
-from auditor.gates.audit import build_program, source_files
 from auditor.gates.model import Problem
+from auditor.gates.reading import build_program, source_files
 from auditor.native.jit.rows import jit_rows
 from auditor.native.model import Row
 from auditor.native.registry.rows import registry_rows

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any
 
 from auditor.arch.targets import load_targets
 from auditor.errors import UserError
-from auditor.gates.cache import paths_like
 from auditor.gates.model import Gate, Tri
 from auditor.profile import Profile
 from auditor.program.watch import Watched
 from auditor.queries.load import default_folder
 from auditor.queries.model import Query
 from auditor.trees.base import SourceTree
+from auditor.trees.watched import paths_like
 
 if TYPE_CHECKING:
     from auditor.queries.engine import Match

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from auditor.gates.audit import build_program
+from auditor.gates.reading import build_program
 from auditor.profile import Profile, load_profile
 from auditor.program.startup import Startup, run_startup
 from auditor.program.values import EnumMember, Unknown, is_const

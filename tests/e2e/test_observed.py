@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from real_trees import ROOT, real_report, real_tree
 
-from auditor.gates.audit import build_program, source_files
+from auditor.gates.reading import build_program, source_files
 from auditor.profile import load_profile
 from auditor.program.startup import run_startup
 from auditor.program.values import EnumMember, Unknown, is_const

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from auditor.gates.audit import source_files
+from auditor.gates.reading import source_files
 from auditor.profile import load_profile
 from auditor.trees.cache import cache_dir
 from auditor.trees.wheel import WheelTree

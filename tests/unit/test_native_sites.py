@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from auditor.arch import load_targets
-from auditor.gates.audit import AuditOptions, audit, build_program, source_files
+from auditor.gates.audit import AuditOptions, audit
 from auditor.gates.cache import Record, Sources
+from auditor.gates.reading import build_program, source_files
 from auditor.gates.takeover import taken
 from auditor.native.absent import native_digest
 from auditor.native.model import Cell, Row, Site

@@ -11,7 +11,7 @@ import pytest
 
 from auditor.arch import load_targets
 from auditor.errors import UserError
-from auditor.gates.audit import for_all_targets
+from auditor.gates.reading import for_all_targets
 from auditor.native.model import Row
 from auditor.native.triton.list import TritonProgram
 from auditor.native.triton.rows import Signature, signatures, triton_rows

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import pathtree  # noqa: E402
 
 from auditor.errors import UserError  # noqa: E402
-from auditor.gates.audit import AuditOptions, build_program, source_files  # noqa: E402
+from auditor.gates.audit import AuditOptions
 from auditor.gates.path import bringup as path_module  # noqa: E402
 from auditor.gates.path.choice import (  # noqa: E402
     Factory,
@@ -36,6 +36,7 @@ from auditor.gates.path.packages import (  # noqa: E402
 )
 from auditor.gates.path.places import Arguments, flag_defaults, readers, symbol_at  # noqa: E402
 from auditor.gates.path.transfer import disaggregation  # noqa: E402
+from auditor.gates.reading import build_program, source_files
 from auditor.program.values import Unknown  # noqa: E402
 from auditor.reporting import pathjson, pathpage  # noqa: E402
 

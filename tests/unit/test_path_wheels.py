@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 import yaml
 
-from auditor.gates.audit import build_program, source_files
 from auditor.gates.path.choice import Factory, layer_facts, registered, runner_facts, table_entry
 from auditor.gates.path.models import find_model
 from auditor.gates.path.packages import normal_name, requirements
 from auditor.gates.path.places import Arguments
 from auditor.gates.path.transfer import disaggregation
+from auditor.gates.reading import build_program, source_files
 from auditor.profile import load_profile
 from auditor.trees.cache import cache_dir
 from auditor.trees.wheel import WheelTree

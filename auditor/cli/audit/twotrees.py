@@ -291,7 +291,7 @@ def _remembered(kind: str, type_: Any, tree: SourceTree, request: Request, make:
         return make()
     import hashlib
 
-    from auditor.gates.cache import tool_digest
+    from auditor.tooldigest import tool_digest
     from auditor.trees.cache import remembered
 
     asked = request.targets, sorted(request.assumptions.items()), request.project

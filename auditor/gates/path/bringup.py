@@ -16,16 +16,9 @@ import msgspec
 from auditor import __version__
 from auditor.arch import load_targets, parse_targets
 from auditor.errors import UserError
-from auditor.gates.audit import (
-    AuditOptions,
-    build_program,
-    generic_findings,
-    query_findings,
-    source_files,
-)
-from auditor.gates.cache import tree_facts
+from auditor.gates.audit import AuditOptions, generic_findings, query_findings
 from auditor.gates.discover import Collector, finish
-from auditor.gates.model import Gate, Problem
+from auditor.gates.model import Gate, Problem, tree_facts
 from auditor.gates.path.behind import Behind, function_place
 from auditor.gates.path.choice import (
     Decide,
@@ -52,6 +45,7 @@ from auditor.gates.path.models import class_place, find_model
 from auditor.gates.path.packages import pins, requirements
 from auditor.gates.path.places import Arguments, asked_for, flag_defaults, readers
 from auditor.gates.path.transfer import disaggregation
+from auditor.gates.reading import build_program, source_files
 from auditor.profile import Profile, Start, load_profile
 from auditor.program.startup import Startup, run_startup
 from auditor.program.values import EnumMember, Function, Unknown, is_const

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from auditor.gates.cache import paths_like
 from auditor.gates.model import Gate
 from auditor.gates.path.model import Pin, Place
 from auditor.profile import Profile
 from auditor.trees.base import SourceTree
+from auditor.trees.watched import paths_like
 
 _SECTION = re.compile(r"^\s*\[([^\[\]]+)\]\s*(?:#.*)?$")
 _LIST = re.compile(r"^\s*(?P<key>[\w.-]+|\"[^\"]+\")\s*=\s*\[")

@@ -11,7 +11,7 @@ import msgspec
 from auditor import __version__
 from auditor.arch import load_targets
 from auditor.errors import UserError
-from auditor.gates.audit import no_collector
+from auditor.gates.reading import no_collector
 from auditor.history.sweeping.learn import Learned, Learner, Vocabulary
 from auditor.history.sweeping.model import BLIND, SCHEMA, CommitLine, Head, Setup, with_moves
 from auditor.history.sweeping.quick import Quick, module_of, world_of

@@ -14,8 +14,8 @@ from functools import partial
 from typing import Any
 
 from auditor.arch import Target, load_targets
-from auditor.gates.audit import for_all_targets
 from auditor.gates.model import Problem
+from auditor.gates.reading import for_all_targets
 from auditor.native.jit.run import Build, JitProgram, text_of
 from auditor.native.jit.sources import REFUSED, JitSources
 from auditor.native.model import Cell, Row, Step

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Any
 
 from auditor.arch import load_targets
-from auditor.gates.audit import for_all_targets
 from auditor.gates.model import Problem
+from auditor.gates.reading import for_all_targets
 from auditor.native.exact import Raised, function_of
 from auditor.native.model import Cell, Row, Step
 from auditor.native.registry.run import Registered, RegistryProgram

@@ -66,7 +66,7 @@ def called_in_tree(
 ) -> tuple[tuple[Row, ...], tuple[Site, ...]]:
     """The operators with the Python functions of their package that call them, and their sites in a tree
     whose program is made for it, which takes seconds. No sites for a tree that holds kernels alone."""
-    from auditor.gates.audit import build_program, no_collector, source_files
+    from auditor.gates.reading import build_program, no_collector, source_files
 
     if profile.root_of(tree.blobs()) is None:
         return tuple(rows), ()

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from auditor.gates.cache import paths_like
 from auditor.native.reach.points import Mention, Points, key_of
 from auditor.profile import Profile
 from auditor.program.classes import functions_of
@@ -21,6 +20,7 @@ from auditor.program.values import Function
 from auditor.program.watch import Watched
 from auditor.program.words import Words
 from auditor.trees.base import SourceTree
+from auditor.trees.watched import paths_like
 
 #: Wrappers of wrappers are followed this far.
 ROUNDS = 4

@@ -13,9 +13,9 @@ from typing import NamedTuple
 import msgspec
 
 from auditor.arch import load_targets
-from auditor.gates.audit import build_program
 from auditor.gates.discover import Collector, finish
 from auditor.gates.model import Gate
+from auditor.gates.reading import build_program
 from auditor.native.model import Library, Step
 from auditor.profile import NativeBuild, Profile
 from auditor.trees.base import SourceTree

@@ -17,7 +17,7 @@ import msgspec
 from auditor import pytext, yamlio
 from auditor.arch import Target, load_targets
 from auditor.data import data_root
-from auditor.gates.audit import for_all_targets
+from auditor.gates.reading import for_all_targets
 from auditor.native.model import Cell, Row, Step
 from auditor.native.triton.build import (
     LANGUAGES,

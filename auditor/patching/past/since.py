@@ -14,7 +14,6 @@ from functools import lru_cache
 import msgspec
 
 from auditor.errors import UserError
-from auditor.gates.cache import tool_digest
 from auditor.patching.line import Line, gallop, relevant, turn
 from auditor.patching.model import ChangeSet, Outcome
 from auditor.patching.planning.merged import exact_tip, landing_before
@@ -23,6 +22,7 @@ from auditor.patching.port.carry import port
 from auditor.patching.port.history import MERGED
 from auditor.patching.sets.patchset import Patch
 from auditor.profile import Profile
+from auditor.tooldigest import tool_digest
 from auditor.trees.base import SourceTree
 from auditor.trees.between import LogEntry, log_entry
 from auditor.trees.cache import remembered

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 
 from auditor.errors import UserError
-from auditor.gates.cache import tool_digest
 from auditor.patching.line import Line, relevant
 from auditor.patching.model import ChangeSet, Outcome
 from auditor.patching.port.history import History, Landing, goes_again, landed
+from auditor.tooldigest import tool_digest
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import remembered
 from auditor.trees.git import GitRepo

@@ -13,13 +13,14 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from auditor.gates.cache import WatchedTree, tool_digest
 from auditor.patching.diffs.delta import FileDelta, delta, redo
 from auditor.patching.model import HunkResult, Outcome
 from auditor.readback import Damaged, from_msgpack
+from auditor.tooldigest import tool_digest
 from auditor.trees.base import SourceTree
 from auditor.trees.cache import cached_bytes, store_bytes
 from auditor.trees.names import listing_id
+from auditor.trees.watched import WatchedTree
 
 _KIND = "patch-outcomes"
 #: How many different trees are remembered for one patch.

@@ -121,7 +121,7 @@ def _kept(plan: Plan) -> Checks:
     """The levels that need the text alone, from the cache where this very result was looked at before."""
     import hashlib
 
-    from auditor.gates.cache import tool_digest
+    from auditor.tooldigest import tool_digest
 
     after = [(path, "" if data is None else blob_id(data)) for path, data in sorted(plan.files.items())]
     words = [tool_digest(), plan.tree.info().content_id, repr(after)]
