@@ -50,6 +50,7 @@ def lines(at: Setting) -> Iterator[str]:
     yield from table(HEAD, rows)
     checked = over if at.full else min(over, 1)
     yield f"Taken over: {over} of {len(later)}; of {checked} compared with a cold run {same} have its bytes."
+    yield ""
     yield load()
     audits = [pair for name in kept if name.startswith("audit") for pair in kept[name]]
     guards = [pair for name in kept if name.startswith("guard") for pair in kept[name]]

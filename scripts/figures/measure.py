@@ -100,12 +100,16 @@ def row(*cells: object) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> Iterator[str]:
-    """A Markdown table, row by row as they come, with a blank line behind."""
-    yield row(*head)
-    yield row(*("---" for _ in head))
+    """A Markdown table, row by row as they come, with a blank line behind; nothing where there is no row."""
+    begun = False
     for cells in rows:
+        if not begun:
+            yield row(*head)
+            yield row(*("---" for _ in head))
+        begun = True
         yield row(*cells)
-    yield ""
+    if begun:
+        yield ""
 
 
 def load() -> str:

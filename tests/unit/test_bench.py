@@ -88,6 +88,11 @@ def test_a_command_is_measured_with_its_children() -> None:
     assert measure.run(measure.Command((sys.executable, "-c", "raise SystemExit(3)"))).code == 3
 
 
+def test_a_table_without_rows_is_none() -> None:
+    assert list(measure.table(("a", "b"), [(1, 2)])) == ["| a | b |", "| --- | --- |", "| 1 | 2 |", ""]
+    assert list(measure.table(("a", "b"), [])) == []
+
+
 def test_ratios_are_formed_within_a_round() -> None:
     ours = [measure.Run(2, 4, 1, 0), measure.Run(6, 3, 1, 1), measure.Run(9, 9, 1, 0)]
     base = [measure.Run(1, 1, 1, 0), measure.Run(2, 1, 1, 0), measure.Run(9, 1, 1, 0)]
