@@ -82,17 +82,22 @@ def measured(section: Section, at: Setting) -> Iterator[str]:
         at.talk(f"{section.name}: left out: {'; '.join(lacking)}")
         return
     at.talk(f"{section.name} …")
-    yield f"## {section.heading}"
-    yield ""
+    begun = False
     try:
-        yield from section.lines(at)
+        for line in section.lines(at):
+            if not begun:
+                yield f"## {section.heading}"
+                yield ""
+            begun = True
+            yield line
     except (
         OSError,
         ValueError,
         LookupError,
     ) as error:  # of a command that left no answer
         at.wrong.append(f"{section.name}: stopped: {error!r}")
-    yield ""
+    if begun:
+        yield ""
 
 
 def main(argv: list[str] | None = None) -> int:

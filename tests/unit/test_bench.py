@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ import bench  # noqa: E402
 import every_guard  # noqa: E402
 from figures import gpu, kills, measure, profile  # noqa: E402
 from figures.sections import NAMES, SECTIONS, Section  # noqa: E402
+from figures.setting import Setting  # noqa: E402
 
 from auditor.history.model import Change  # noqa: E402
 
@@ -70,6 +72,20 @@ def test_what_is_not_there_is_named_and_left_out(
     assert said.out == ""
     assert [line.partition(":")[0] for line in said.err.splitlines()] == ["speed", "patches", "kills"]
     assert "--repo CLONE" in said.err and "--wheels FOLDER" in said.err
+
+
+def test_a_section_has_its_heading_where_it_has_figures() -> None:
+    at = Setting(bench.parser().parse_args([]), ROOT)
+    some = Section("a", "A", (), "", (), lambda _: iter(["one", "two"]))
+    assert list(bench.measured(some, at)) == ["## A", "", "one", "two", ""]
+    assert list(bench.measured(some._replace(lines=lambda _: iter(())), at)) == []
+
+    def broken(_: Setting) -> Iterator[str]:
+        yield "one"
+        raise ValueError("no answer")
+
+    assert list(bench.measured(some._replace(lines=broken), at)) == ["## A", "", "one", ""]
+    assert at.wrong == ["a: stopped: ValueError('no answer')"]
 
 
 def test_a_section_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
