@@ -49,7 +49,7 @@ SECTIONS = (
     Section("kills", "Killed at random moments", ("wheels",), "60, 900", (kills.HEAD,), kills.lines),
     Section("diff", "Diff and guard", (), "70, 500", (comparing.HEAD, comparing.SIZES), comparing.lines),
     Section("pages", "Pages", (), "60, 150", (pages.HEAD,), pages.lines),
-    Section("repeatability", "Repeatability", ("clone",), "50, 50", (repeating.HEAD,), repeating.lines),
+    Section("repeatability", "Repeatability", ("clone",), "25, 50", (repeating.HEAD,), repeating.lines),
     Section("alarms", "Alarms of the guard", ("later commits",), "60, 1500", (), alarms.lines),
     Section("kernels", "Kernels on a GPU", ("GPU",), "-", (gpu.COMPILED, gpu.DECODE, gpu.INDEXER), gpu.lines),
 )
