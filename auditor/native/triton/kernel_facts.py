@@ -15,9 +15,11 @@ from typing import Any
 
 import msgspec
 
+from auditor.native.triton import build, machine_code, safe
 from auditor.native.triton.build import Launch, Outside, Source, Uncompiled, assembly
 from auditor.native.triton.machine_code import Unreadable, instructions, resources, threads
 from auditor.readback import Damaged, from_msgpack
+from auditor.trees import assembler
 from auditor.trees.assembler import Machine, Refused, assemble, compile_cuda
 from auditor.trees.cache import cached_bytes, store_bytes
 
@@ -157,8 +159,6 @@ def _digest(*parts: str) -> str:
 
 @lru_cache(maxsize=1)
 def _code() -> str:
-    """A digest of the code that finds it out."""
-    here = Path(__file__).parent
-    names = ("kernel_facts.py", "machine_code.py", "triton_build.py", "triton_safe.py")
-    files = [here / name for name in names] + [here.parent / "trees" / "assembler.py"]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+    """A digest of the code that finds it out: this module, and those that it gets there by."""
+    files = [__file__, *(str(module.__file__) for module in (build, machine_code, safe, assembler))]
+    return hashlib.sha256(b"\0".join(Path(path).read_bytes() for path in files)).hexdigest()
