@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 
+from auditor import pytext
 from auditor.queries.engine import Match
 
 FLAG = re.compile(r"\b([A-Z][A-Z0-9_]{5,})\.get\(")
 
 
 def refine(context, matches: list[Match]) -> list[Match]:
+    trees: dict[str, ast.Module] = {}
     for match in matches:
         bound = match.captures["BOUND"].rsplit(".", 1)[-1]
         defined = re.compile(
             rf"^{re.escape(bound)}\s*(?::[^=\n]+)?=\s*(0x[0-9a-fA-F]+|[0-9_]+)", re.MULTILINE
         )
         value, readers = "", []
-        for path, data in context.files_with(bound):
-            text = data.decode("utf-8", "replace")
-            found = defined.search(text)
+        files = dict(context.files_with(bound))
+        files.setdefault(match.path, context.tree.read(match.path))
+        for path, data in files.items():
+            found = defined.search(data.decode("utf-8", "replace"))
             if found and not value:
                 value = f"{int(found[1], 0):,}"
-            readers += [
-                f"{path.rsplit('/', 1)[-1]}:{line} ({symbol})" for line, symbol in _readers(text, bound)
-            ]
-        here = f"{match.path.rsplit('/', 1)[-1]}:"
-        lines = context.tree.read(match.path).decode("utf-8", "replace").splitlines()
-        test = []
-        for text in lines[match.line - 1 : match.line + 20]:
-            test.append(text)
-            if text.rstrip().endswith(":"):
-                break
-        inside = range(match.line, match.line + len(test))
+            if path not in trees:
+                trees[path] = _tree(data)
+            readers += [(path, line, symbol) for line, symbol in _readers(trees[path], bound)]
+        here = trees[match.path]
+        inside, test = range(0), ""
+        for node in ast.walk(here):
+            if isinstance(node, ast.If) and node.lineno == match.line:
+                inside, test = range(match.line, node.body[0].lineno), ast.unparse(node.test)
         others = [
-            r for r in readers if not (r.startswith(here) and int(r[len(here) :].split(" ")[0]) in inside)
+            f"{path.rsplit('/', 1)[-1]}:{line} ({symbol})"
+            for path, line, symbol in readers
+            if path != match.path or line not in inside
         ]
-        flags = list(dict.fromkeys(FLAG.findall("\n".join(test))))
-        kernel = _kernel(lines, match.captures["CALL"].rsplit(".", 1)[-1])
+        flags = list(dict.fromkeys(FLAG.findall(test)))
+        kernel = _kernel(here, match.captures["CALL"].rsplit(".", 1)[-1])
         match.captures |= {
             "KERNEL": f" ({kernel}, no 12.x build)" if kernel else "",
             "VALUE": value or bound,
@@ -45,6 +49,13 @@ def refine(context, matches: list[Match]) -> list[Match]:
             "OTHERS": f"; {bound} also decides in {', '.join(others)}" if others else "",
         }
     return matches
+
+
+def _tree(data: bytes) -> ast.Module:
+    try:
+        return pytext.parse(data)
+    except SyntaxError:
+        return ast.Module([], [])
 
 
 def _when_on(context, flags: list[str]) -> dict[str, str]:
@@ -68,30 +79,24 @@ def _is_on(context, flag: str) -> bool:
     return any(declared.search(data.decode("utf-8", "replace")) for _, data in context.files_with(flag))
 
 
-def _kernel(lines: list[str], name: str) -> str:
+def _kernel(tree: ast.Module, name: str) -> str:
     """The kernel that a function of the file imports from the project's package of compiled kernels."""
-    start = next(
-        (i for i, line in enumerate(lines) if re.match(rf"\s*(async\s+)?def\s+{name}\b", line)), None
-    )
-    if start is None:
-        return ""
-    for line in lines[start + 1 : start + 200]:
-        found = re.match(r"\s+from\s+sgl_kernel\S*\s+import\s+(\w+)", line)
-        if found:
-            return found[1]
-        if re.match(r"\s*(async\s+)?def\s", line):
-            break
+    for function in ast.walk(tree):
+        if isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)) and function.name == name:
+            for node in ast.walk(function):
+                if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sgl_kernel"):
+                    return node.names[0].name
     return ""
 
 
-def _readers(text: str, name: str) -> list[tuple[int, str]]:
+def _readers(tree: ast.AST, name: str, symbol: str = "module level") -> Iterator[tuple[int, str]]:
     """(line, function) of the comparisons with a name."""
-    out, symbol = [], "module level"
-    compared = re.compile(rf"[<>]=?\s*(?:\w+\.)*{re.escape(name)}\b|\b{re.escape(name)}\s*[<>]")
-    for number, line in enumerate(text.splitlines(), 1):
-        head = re.match(r"\s*(?:async\s+)?def\s+(\w+)", line)
-        if head:
-            symbol = head[1]
-        if compared.search(line):
-            out.append((number, symbol))
-    return out
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield from _readers(node, name, node.name)
+            continue
+        if isinstance(node, ast.Compare):
+            for side in (node.left, *node.comparators):
+                if name in (getattr(side, "id", ""), getattr(side, "attr", "")):
+                    yield side.lineno, symbol
+        yield from _readers(node, name, symbol)

@@ -240,6 +240,12 @@ def test_the_place_is_where_the_guard_is_missing() -> None:
     assert finding.detail == ("sparse (case.py:11) ← kern.sparse_fwd ← kern_ops: 90a 100a", "when q > 4096")
 
 
+def test_the_place_is_the_branch_however_its_test_is_laid_out() -> None:
+    for test in ("(\n            q > 4096\n        )", "(q\n            > 4096)"):
+        (one,) = derived(case=CLASS.replace("q > 4096", test))
+        assert (one.line, [c.text for c in one.conditions]) == (6, ["q > 4096"])
+
+
 REGISTRY = """\
 TABLE = {}
 

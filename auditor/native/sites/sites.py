@@ -271,11 +271,13 @@ class Sites:
         if ran.node is None:
             return []
         out = []
-        for test, holds in self.points.sketch(function, ran.node).tests_around(node):
+        sketch = self.points.sketch(function, ran.node)
+        for test, holds in sketch.tests_around(node):
             t, f = ran.tests.get(id(test), (self.program.full, self.program.full))
             if (f if holds else t) & bad:
                 text = ast.unparse(test)
-                out.append(Condition(text if holds else f"not ({text})", path, test.lineno, symbol))
+                line = sketch.parents[id(test)].lineno  # of the branch: its test may begin on a later line
+                out.append(Condition(text if holds else f"not ({text})", path, line, symbol))
         return out
 
     # -- masks ---------------------------------------------------------------------------------------
