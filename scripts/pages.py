@@ -1,13 +1,14 @@
-"""Writes the pages of the docs site that come from the tool itself.
+"""Writes what comes from the tool itself: the published schemas, and pages of the docs site.
 
-    python scripts/pages.py           # write docs/verbs/*.md and docs/formats/*.md
-    python scripts/pages.py --check   # exit 1, with the names, where a page is not what it would be
+    python scripts/pages.py           # write reports/schema/*.json, docs/verbs/*.md and docs/formats/*.md
+    python scripts/pages.py --check   # exit 1, with the names, where one is not what it would be
 
-A verb's page is its help; a format's page is its published schema (``reports/schema``).
+A schema comes from the types of its format, a verb's page is its help, a format's page is its schema.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 from collections.abc import Iterator
@@ -22,6 +23,18 @@ sys.path.insert(0, str(ROOT))
 from auditor.cli import groups, table  # noqa: E402
 
 WIDTH = 100
+#: Every published format and the function that gives its schema.
+SCHEMAS = {
+    "audit": "auditor.reporting.schema:audit_schema",
+    "diff": "auditor.reporting.diffjson:diff_schema",
+    "gate": "auditor.patching.kernels.report:gate_schema",
+    "history": "auditor.reporting.pastpage:history_schema",
+    "kernels": "auditor.reporting.kernelsjson:kernels_schema",
+    "patch": "auditor.patching.sets.header:patch_schema",
+    "patchset": "auditor.patching.sets.patchset:patchset_schema",
+    "path": "auditor.reporting.pathjson:path_schema",
+    "query": "auditor.queries.model:query_schema",
+}
 FORMATS = {
     "query": ("A query file", "A named pattern; how to write one is told in [queries](../queries.md)."),
     "patch": (
@@ -65,17 +78,17 @@ def verb_pages() -> dict[str, str]:
         name = " ".join(words)
         body = f"{first}\n\n```text\n$ {name} --help\n{text}\n```\n"
         if len(words) == 2:
-            path = f"verbs/{'-'.join(words)}.md"
+            path = f"docs/verbs/{'-'.join(words)}.md"
             pages[path] = f"{_HEAD}# {name}\n\n{body}"
             rows[words[0]].append(f"| [{name}]({'-'.join(words)}.md) | {first} |")
         else:
-            path = f"verbs/{'-'.join(words[:2])}.md"
+            path = f"docs/verbs/{'-'.join(words[:2])}.md"
             pages[path] += f"\n## {name}\n\n{body}"
     out = [_HEAD, "# Verbs\n\nWhich question each one answers. Every page is what `--help` prints.\n"]
     for program in (table.AUDIT, table.PATCHES):
         out += [f"\n## {program.name}\n\n{program.question}\n\n| verb | question |\n| --- | --- |\n"]
         out += [f"{row}\n" for row in rows[program.name]]
-    pages["verbs/index.md"] = "".join(out)
+    pages["docs/verbs/index.md"] = "".join(out)
     return pages
 
 
@@ -119,13 +132,20 @@ def _fields(definition: dict[str, Any]) -> str:
     return "".join(rows)
 
 
+def schema(name: str) -> str:
+    """The schema of a format, as it is committed."""
+    module, _, function = SCHEMAS[name].partition(":")
+    made: bytes = getattr(importlib.import_module(module), function)()
+    return made.decode()
+
+
 def format_pages() -> dict[str, str]:
-    """``docs/formats/``: a page a schema."""
+    """``docs/formats/``: a page a format that people write."""
     pages = {}
     for name, (title, told) in FORMATS.items():
-        schema = json.loads((ROOT / "reports" / "schema" / f"{name}-1.json").read_bytes())
-        parts = dict(schema["$defs"])
-        top = parts.pop(schema["$ref"].rpartition("/")[2]) if "$ref" in schema else schema
+        schema_of = json.loads(schema(name))
+        parts = dict(schema_of["$defs"])
+        top = parts.pop(schema_of["$ref"].rpartition("/")[2]) if "$ref" in schema_of else schema_of
         out = [_HEAD, f"# {title}\n\n{told} The schema is `reports/schema/{name}-1.json`.\n"]
         if top.get("description"):
             out.append(f"\n{_plain(top['description'])}\n")
@@ -137,7 +157,7 @@ def format_pages() -> dict[str, str]:
             if definition.get("description"):
                 out.append(f"{_plain(definition['description'])}\n\n")
             out.append(_fields(definition))
-        pages[f"formats/{name}.md"] = "".join(out)
+        pages[f"docs/formats/{name}.md"] = "".join(out)
     return pages
 
 
@@ -149,30 +169,29 @@ def _plain(text: str) -> str:
 def main(arguments: list[str]) -> int:
     """Write or check; 1 where a page is missing, stale or left over."""
     pages = verb_pages() | format_pages()
-    folder = ROOT / "docs"
+    pages |= {f"reports/schema/{name}-1.json": schema(name) for name in SCHEMAS}
+
     there = {
-        path.relative_to(folder).as_posix()
-        for part in ("verbs", "formats")
-        for path in (folder / part).glob("*.md")
+        path.relative_to(ROOT).as_posix()
+        for part in ("docs/verbs/*.md", "docs/formats/*.md", "reports/schema/*.json")
+        for path in ROOT.glob(part)
     }
     stale = sorted(
-        name
-        for name, text in pages.items()
-        if name not in there or (folder / name).read_text("utf-8") != text
+        name for name, text in pages.items() if name not in there or (ROOT / name).read_text("utf-8") != text
     )
     extra = sorted(there - set(pages))
     if "--check" in arguments:
         for name in [*stale, *extra]:
-            print(f"stale  docs/{name}; python scripts/pages.py")
+            print(f"stale  {name}; python scripts/pages.py")
         return 1 if stale or extra else 0
     for name in stale:
-        path = folder / name
+        path = ROOT / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(pages[name], "utf-8")
-        print(f"docs/{name}")
+        print(name)
     for name in extra:
-        (folder / name).unlink()
-        print(f"removed docs/{name}")
+        (ROOT / name).unlink()
+        print(f"removed {name}")
     return 0
 
 

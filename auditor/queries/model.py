@@ -6,7 +6,7 @@ comment says otherwise, and an unknown field is an error: a misspelt constraint 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -153,19 +153,16 @@ def listed(value: tuple[str, ...] | str) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def query_schema() -> dict[str, Any]:
-    """The JSON Schema of a query file, as committed in ``reports/schema/query-1.json``."""
-    schema = msgspec.json.schema(Query)
-    # Structs are titled by their class; an editor shows the docstrings as they are.
-    return {
+def query_schema() -> bytes:
+    """The JSON Schema of a query file, as committed in ``reports/schema/query-1.json``.
+
+    Two-space indent, keys sorted, one newline at the end. Structs are titled by their class; an editor shows
+    the docstrings as they are.
+    """
+    schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "query-1.json",
         "title": "A query of sglang-auditor",
-        **schema,
+        **msgspec.json.schema(Query),
     }
-
-
-def schema_bytes() -> bytes:
-    """The committed form of :func:`query_schema`: two-space indent, keys sorted, one newline at the end."""
-    encoded = msgspec.json.encode(query_schema(), order="sorted")
-    return msgspec.json.format(encoded, indent=2) + b"\n"
+    return msgspec.json.format(msgspec.json.encode(schema, order="sorted"), indent=2) + b"\n"

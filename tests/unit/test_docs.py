@@ -218,3 +218,28 @@ def test_the_tests_that_security_names_are_there() -> None:
     } | {path.name for path in (ROOT / "tests").rglob("test_*.py")}
     named = set(re.findall(r"\btest_\w+(?:\.py)?", text))
     assert named and named - defined == set()
+
+
+# -- the rooms -----------------------------------------------------------------------------------------
+
+
+def paths_of(text: str) -> set[str]:
+    """What a page names in code as a file or a folder."""
+    return set(re.findall(r"`([\w/.-]+(?:/|\.(?:py|json|yaml|js)))`", text))
+
+
+def test_the_rooms_are_as_the_page_of_architecture_says() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    named = paths_of(text)
+    above = (ROOT, ROOT / "auditor")
+    short = {path.name for path in (ROOT / "auditor").rglob("*.py")}  # `base.py` within the row of its room
+    gone = [n for n in named if not any((top / n).exists() for top in above) and n not in short]
+    assert gone == []
+    rooms = {
+        p.parent.relative_to(ROOT / "auditor").as_posix() for p in (ROOT / "auditor").rglob("__init__.py")
+    }
+    assert {room for room in rooms - {"."} if f"{room}/" not in named} == set()
+
+
+def test_a_room_that_went_would_be_seen() -> None:
+    assert paths_of("look in `auditor/gone.py`, `gone/`, `word` and `a.b()`") == {"auditor/gone.py", "gone/"}

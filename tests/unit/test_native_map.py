@@ -406,10 +406,6 @@ def test_names_mean_nothing() -> None:
 
 
 def test_the_json_has_the_published_form(found: Availability) -> None:
-    """The committed schema is made with
-    python -c "import pathlib; from auditor.reporting.kernelsjson import kernels_schema as s;
-    pathlib.Path('reports/schema/kernels-1.json').write_bytes(s())"
-    """
     committed = Path(__file__).parents[2] / "reports" / "schema" / "kernels-1.json"
     assert committed.read_bytes() == kernelsjson.kernels_schema()
     jsonschema.validate(json.loads(kernelsjson.dumps(found)), json.loads(committed.read_bytes()))

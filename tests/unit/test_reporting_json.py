@@ -1,8 +1,7 @@
 """The published JSON: its schema, its order and its bytes.
 
-After a wanted change of the form:
-python -c "import pathlib; from auditor.reporting.schema import audit_schema as s; pathlib.Path('reports/schema/audit-1.json').write_bytes(s())"
-"""  # noqa: E501
+After a wanted change of the form: python scripts/pages.py
+"""
 
 from __future__ import annotations
 
