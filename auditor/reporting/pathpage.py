@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from auditor.gates.path.choice import opposite
 from auditor.gates.path.model import (
     Argument,
     Choice,
@@ -19,6 +18,7 @@ from auditor.gates.path.model import (
     Refusal,
     StartOn,
 )
+from auditor.gates.path.walk import opposite
 from auditor.reporting.items import STYLES
 from auditor.reporting.terminal import WIDEST
 from auditor.reporting.text import Page, Places, clean

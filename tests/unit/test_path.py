@@ -21,7 +21,6 @@ from auditor.gates.path.choice import (  # noqa: E402
     Factory,
     argument_facts,
     layer_facts,
-    opposite,
     registered,
     runner_facts,
     table_entry,
@@ -36,6 +35,7 @@ from auditor.gates.path.packages import (  # noqa: E402
 )
 from auditor.gates.path.places import Arguments, flag_defaults, readers, symbol_at  # noqa: E402
 from auditor.gates.path.transfer import disaggregation  # noqa: E402
+from auditor.gates.path.walk import opposite  # noqa: E402
 from auditor.gates.reading import build_program, source_files
 from auditor.program.values import Unknown  # noqa: E402
 from auditor.reporting import pathjson, pathpage  # noqa: E402

@@ -8,29 +8,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from auditor.gates.path.model import Outcome, Place
 from auditor.gates.path.models import class_place
+from auditor.gates.path.walk import DEPTH, Found, Walk, opposite
 from auditor.program.source import Irregular
 from auditor.program.syntax import source_of
-from auditor.program.values import ClassRef, EnumMember, Function, Unknown, V, truth_of, unknown
-
-#: Factories that call factories are followed this deep.
-_DEPTH = 4
-#: An outcome with more open conditions than this keeps the last ones: those nearest to it.
-_CONDITIONS = 6
+from auditor.program.values import ClassRef, EnumMember, Function, Unknown, V, truth_of
 
 Decide = Callable[[ast.expr, Any], "bool | None"]
-
-
-class Found(NamedTuple):
-    """A value that a factory may return: the expression, the conditions that stay open, and where."""
-
-    value: V
-    text: str
-    when: tuple[str, ...]
-    place: Place
 
 
 class Factory:
@@ -65,7 +52,7 @@ class Factory:
             return []
         self.program.function_kind(function)
         frame = self.program._entry(function, node, None)
-        walk = _Walk(self, function, frame, depth)
+        walk = Walk(self, function, frame, depth)
         walk.body(node.body, when)
         return walk.found
 
@@ -104,7 +91,7 @@ class Factory:
 
     def inlined(self, test: ast.expr, frame: Any) -> bool | str | None:
         """A question that is a function of one ``return`` without parameters, asked in that function."""
-        if not isinstance(test, ast.Call) or test.args or test.keywords or self.depth >= _DEPTH:
+        if not isinstance(test, ast.Call) or test.args or test.keywords or self.depth >= DEPTH:
             return None
         function = self.program.ev(test.func, frame).at(self.target)
         if not isinstance(function, Function) or function.owner is not None:
@@ -121,133 +108,6 @@ class Factory:
             return self.truth(body[0].value, self.program._entry(function, node, None))
         finally:
             self.depth -= 1
-
-
-def opposite(text: str) -> str:
-    """The words for the opposite."""
-    if text.startswith("not ") and " and " not in text and " or " not in text:
-        return text[4:]
-    return f"not ({text})" if " " in text else f"not {text}"
-
-
-class _Walk:
-    """One pass through a function body. Each path carries the open conditions under which it is taken."""
-
-    def __init__(self, factory: Factory, function: Function, frame: Any, depth: int) -> None:
-        self.factory = factory
-        self.function = function
-        self.frame = frame
-        self.depth = depth
-        self.found: list[Found] = []
-        self.bound: dict[str, list[tuple[ast.expr, tuple[str, ...]]]] = {}
-
-    def body(self, body: list[ast.stmt], when: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Read statements; the conditions under which control comes out at the end, None if it never does."""
-        for statement in body:
-            after = self.statement(statement, when)
-            if after is None:
-                return None
-            when = after
-        return when
-
-    def statement(self, node: ast.stmt, when: tuple[str, ...]) -> tuple[str, ...] | None:
-        if isinstance(node, ast.Return):
-            if node.value is not None:
-                self.value(node.value, when, node.lineno)
-            return None
-        if isinstance(node, (ast.Raise, ast.Continue, ast.Break)):
-            return None
-        if isinstance(node, ast.If):
-            return self.branch(node, when)
-        if isinstance(node, (ast.With, ast.AsyncWith)):
-            return self.body(node.body, when)
-        if isinstance(node, ast.Try):
-            after = self.body(node.body, when)
-            return self.body(node.finalbody, after) if after is not None else None
-        if isinstance(node, (ast.For, ast.While)):
-            self.body(node.body, (*when, "in a loop"))
-            return when
-        if isinstance(node, (ast.Import, ast.ImportFrom)):
-            self.factory.program.block([node], self.frame)
-        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
-            self.assign(node, when)
-        return when
-
-    def branch(self, node: ast.If, when: tuple[str, ...]) -> tuple[str, ...] | None:
-        test = self.factory.truth(node.test, self.frame)
-        if isinstance(test, bool):
-            return self.body(node.body if test else node.orelse, when)
-        before = {name: list(values) for name, values in self.bound.items()}
-        yes = self.body(node.body, (*when, test))
-        bound_yes = self.bound
-        self.bound = before
-        no = self.body(node.orelse, (*when, opposite(test)))
-        if yes is None:
-            return no
-        if no is None:
-            self.bound = bound_yes
-            return yes
-        for name, values in bound_yes.items():
-            self.bound[name] = values + [v for v in self.bound.get(name, []) if v not in values]
-        return when
-
-    def assign(self, node: ast.Assign | ast.AnnAssign, when: tuple[str, ...]) -> None:
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        assert node.value is not None
-        for target in targets:
-            if isinstance(target, ast.Name):
-                self.bound[target.id] = [(node.value, when)]
-                # What the evaluator knows of it serves later conditions.
-                self.frame.env[target.id] = self.factory.program.ev(node.value, self.frame)
-
-    def value(self, node: ast.expr, when: tuple[str, ...], line: int, hops: int = 0) -> None:
-        """Note what an expression gives: the class for a constructor call, what a factory returns."""
-        place = Place(self.function.module.path, line, self.function.qualname)
-        if isinstance(node, ast.IfExp):
-            test = self.factory.truth(node.test, self.frame)
-            if test is not False:
-                self.value(node.body, when if test is True else (*when, str(test)), line, hops)
-            if test is not True:
-                self.value(node.orelse, when if test is False else (*when, opposite(str(test))), line, hops)
-            return
-        if isinstance(node, ast.Name) and node.id in self.bound and hops < 8:
-            for value, under in self.bound[node.id]:
-                extra = tuple(word for word in under if word not in when)
-                self.value(value, (*when, *extra), line, hops + 1)
-            return
-        if isinstance(node, ast.Call):
-            callee = node.func
-            if isinstance(callee, ast.IfExp):
-                arms = [
-                    ast.copy_location(ast.Call(arm, node.args, node.keywords), node)
-                    for arm in (callee.body, callee.orelse)
-                ]
-                choice = ast.copy_location(ast.IfExp(callee.test, *arms), node)
-                self.value(choice, when, line, hops + 1)
-                return
-            if isinstance(callee, ast.Name) and callee.id in self.bound and hops < 8:
-                for value, under in self.bound[callee.id]:
-                    extra = tuple(word for word in under if word not in when)
-                    call = ast.copy_location(ast.Call(value, node.args, node.keywords), node)
-                    self.value(call, (*when, *extra), line, hops + 1)
-                return
-            known = self.factory.program.ev(callee, self.frame)
-            scalar = known.at(self.factory.target)
-            if isinstance(scalar, ClassRef):
-                self.add(known, scalar.info.name, when, place)
-                return
-            if isinstance(scalar, Function) and self.depth < _DEPTH:
-                inner = self.factory.returned(scalar, when, self.depth + 1)
-                if inner:
-                    self.found += inner
-                    return
-            self.add(known, source_of(callee), when, place)
-            return
-        self.add(V(unknown("value")), source_of(node), when, place)
-
-    def add(self, value: V, text: str, when: tuple[str, ...], place: Place) -> None:
-        unique = tuple(dict.fromkeys(when))
-        self.found.append(Found(value, text, unique[-_CONDITIONS:], place))
 
 
 def registered(program: Any, module_name: str, decorator: str, key: str) -> Function | None:
