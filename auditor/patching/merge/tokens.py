@@ -35,7 +35,6 @@ class Group:
     close: Token
     elements: list[list[Token | Group]]
     commas: list[Token]
-    called: bool  # a call, a subscript or a parameter list, not a literal
 
     @property
     def start(self) -> int:
@@ -60,17 +59,14 @@ class Splice:
 
 def tree(tokens: Sequence[Token]) -> list[Item]:
     """Tokens as nested groups, dotted names as one. ValueError where brackets do not match."""
-    outer = Group(Token(b"", 0, 0), Token(b"", 0, 0), [[]], [], False)
+    outer = Group(Token(b"", 0, 0), Token(b"", 0, 0), [[]], [])
     stack = [outer]
     for token in tokens:
         top = stack[-1]
         here = top.elements[-1]
         before = here[-1] if here else None
         if token.text in _OPEN:
-            called = isinstance(before, Group) or (
-                before is not None and _is_name(before.text) and before.text not in _WORDS
-            )
-            group = Group(token, token, [[]], [], called)
+            group = Group(token, token, [[]], [])
             here.append(group)
             stack.append(group)
         elif token.text in _OPEN.values():
@@ -163,6 +159,8 @@ class TokenMerge:
                     if norm(ours[x.b0 : x.b1]) == norm(theirs[e.b0 : e.b1]):
                         continue
                 raise Overlap
+            if any(norm([base[k]]) != norm([ours[to_ours[k]]]) for k in range(e.a0, e.a1)):
+                raise Overlap  # a bracket that goes or is replaced, in which ours changed something
             self._replace(e.a0, e.a1, e.b0, e.b1, ours, theirs, to_ours)
         for i, item in enumerate(base):
             if isinstance(item, Group) and i in to_theirs:
@@ -179,33 +177,28 @@ class TokenMerge:
     ) -> None:
         if a1 > a0:
             o0, o1 = mate[a0], mate[a1 - 1]
-            if o1 - o0 != a1 - 1 - a0:
-                raise Overlap
             if b1 > b0:
                 text = self.text(theirs[b0].start, theirs[b1 - 1].end)
                 self.splices.append(Splice(ours[o0].start, ours[o1].end, text))
             elif o0 > 0:
                 self.splices.append(Splice(ours[o0 - 1].end, ours[o1].end, b""))
             else:
-                end = ours[o1 + 1].start if o1 + 1 < len(ours) else ours[o1].end
-                self.splices.append(Splice(ours[o0].start, end, b""))
+                self.splices.append(Splice(ours[o0].start, ours[o1 + 1].start, b""))  # theirs keeps some
         elif a0 > 0:
             at = ours[mate[a0 - 1]].end
             self.splices.append(Splice(at, at, self.text(theirs[b0 - 1].end, theirs[b1 - 1].end)))
-        elif b1 < len(theirs) and 0 in mate:
+        else:
             at = ours[mate[0]].start
             self.splices.append(Splice(at, at, self.text(theirs[b0].start, theirs[b1].start)))
-        else:
-            raise Overlap
 
     # brackets
 
     def group(self, base: Group, ours: Group, theirs: Group) -> None:
         """Merge three versions of one bracket, element by element."""
-        nb, no, nt = norm([base]), norm([ours]), norm([theirs])
-        if nb == nt or no == nt:
+        no = norm([ours])
+        if no == norm([theirs]):
             return
-        if nb == no:
+        if no == norm([base]):
             self.splices.append(Splice(ours.start, ours.end, self.text(theirs.start, theirs.end)))
             return
         if max(len(base.elements), len(ours.elements), len(theirs.elements)) == 1 and base.elements:
@@ -263,6 +256,10 @@ class TokenMerge:
             if not wanted and not here:
                 return
             raise Overlap
+        if gone and added_by_us.intersection(
+            range(to_ours.get(before, -1) + 1, to_ours.get(after, len(ours.elements)))
+        ):
+            raise Overlap  # ours put another one in its place
         texts = [self._element(theirs, j) for j in wanted]
         if here and texts:
             if here != list(range(here[0], here[-1] + 1)):
@@ -395,10 +392,8 @@ def _pairs(
     taken = set(mates.values())
     for i, key in enumerate(ka):  # named ones wherever they stand
         if key[0] and i not in mates and ka.count(key) == 1 and kb.count(key) == 1:
-            j = kb.index(key)
-            if j not in taken:
-                mates[i] = j
-                taken.add(j)
+            mates[i] = kb.index(key)
+            taken.add(mates[i])
     at_a = at_b = 0
     for i, j in [*_chain(mates), (len(ka), len(kb))]:
         gap_a = [k for k in range(at_a, i) if k not in mates and not ka[k][0]]
