@@ -279,11 +279,8 @@ class _Reader:
         if name in ("Path", "PosixPath", "str", "PurePath") and arguments:
             return arguments[0] if isinstance(arguments[0], ScriptPath) else _joined(_UNKNOWN, *arguments)
         if name == "open" and arguments:
-            mode = arguments[1] if len(arguments) > 1 else named.get("mode", "r")
             path = _as_path(arguments[0])
-            return _Handle(path, isinstance(mode, str) and "r" not in mode) if path else _UNKNOWN
-        if name == "len":
-            return _UNKNOWN
+            return _Handle(path) if path else _UNKNOWN
         if not isinstance(node.func, ast.Attribute):
             return _UNKNOWN
         return self.method(node, node.func, arguments, named, env, depth)
@@ -387,7 +384,6 @@ class _Record:
 @dataclass(frozen=True)
 class _Handle:
     path: ScriptPath
-    writing: bool = False
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,9 @@ class GapMerge(Mates):
             lost = (vanished or change.added)[0]
             return Settled(conflict=f"the block of `{first_words(lost)}` is gone")
         if not mates and not wanted:
+            if other := self._instead(change, arm):
+                fact = f"`{first_words(vanished[0])}` is gone, and `{first_words(other)}` stands in its place"
+                return Settled(conflict=fact)
             return Settled(already=True)
         if vanished and wanted:
             return Settled(conflict=f"`{first_words(vanished[0])}` is gone, which the patch replaces")
@@ -98,6 +101,25 @@ class GapMerge(Mates):
         settled = self._insert(change, arm, owner, wanted)
         settled.partly = partly
         return settled
+
+    def _instead(self, change: Change, arm: Arm | None) -> Statement | None:
+        """What ours has where the patch takes something away that ours does not have, and puts nothing."""
+        if arm is None or change.added:
+            return None
+        mates, siblings = self._children(change.arm_base, arm), change.arm_base.children
+        low, far_low, _ = self._nearest(siblings[: change.before + 1][::-1], mates, arm, -1)
+        high, far_high, _ = self._nearest(siblings[change.after :], mates, arm, len(arm.children))
+        if (
+            low is None
+            or high is None
+            or change.before >= 0
+            and far_low
+            or change.after < len(siblings)
+            and far_high
+        ):
+            return None
+        new = {id(o) for o in self._new_in(change.arm_base, arm) if not is_import(o)}
+        return next((o for o in arm.children[low + 1 : high] if id(o) in new), None)
 
     def _imports(self, change: Change) -> Settled | None:
         """Imports as sets; None where they have to be merged as other statements."""
