@@ -136,7 +136,7 @@ def _entries() -> Iterator[tuple[float, int, str]]:
         if len(parts) != 2 or len(parts[1]) != 2:
             continue
         for name in files:
-            if name.startswith(parts[1]):
+            if name.startswith((parts[1], f".{parts[1]}")):  # the latter: of a run that was killed
                 path = os.path.join(folder, name)
                 with suppress(OSError):
                     found = os.lstat(path)
