@@ -4,8 +4,8 @@
 
 A small clone of three commits is audited, compared, guarded, kept as a baseline, swept and asked for its
 kernels. Each command is started as a person starts it and killed with SIGKILL, every second time with what it
-started. The file of ``--output`` must be absent, the old one or whole (a sweep: the lines that it had got to),
-and the next run, on the cache that the killed one left, must say the same bytes with the same exit code. Exit
+started. The file of ``--output`` must be absent, the old one or whole (a sweep: the lines it had got to), and
+the next run, on the cache that the killed one left, must say the same bytes with the same exit code. Exit
 code 1 where it does not.
 """
 
@@ -26,6 +26,7 @@ from pathlib import Path
 COMMAND = "import sys; from auditor.cli.main import audit; sys.exit(audit())"
 OLD = b"an older one\n"
 GPU = "import torch\n\n\ndef is_new():\n    return torch.cuda.get_device_capability()[0] >= {}\n"
+IMPORT = "from sglang.srt.cards import is_new"
 CMAKE = (
     "project(sgl-kernel LANGUAGES CXX CUDA)\nfind_package(Torch REQUIRED)\n"
     "Python_add_library(common_ops MODULE csrc/ops.cu)\n"
@@ -39,7 +40,7 @@ FILES = {
     "sgl-kernel/CMakeLists.txt": CMAKE,
     "sgl-kernel/csrc/ops.cu": 'TORCH_LIBRARY_FRAGMENT(sgl_kernel, m) {\n  m.def("go(Tensor p) -> ()");\n}\n',
     **{
-        f"python/sglang/srt/m{n}.py": f"from sglang.srt.cards import is_new\n\n\ndef f{n}():\n    if is_new():\n        return 1\n"
+        f"python/sglang/srt/m{n}.py": f"{IMPORT}\n\n\ndef f{n}():\n    if is_new():\n        return 1\n"
         for n in range(25)
     },
 }

@@ -1,5 +1,5 @@
-"""``audit`` killed between any two of its writes: what it was to write is absent, old or whole, and the next run
-says the same bytes.
+"""``audit`` killed between any two of its writes: what it was to write is absent, old or whole, and the next
+run says the same bytes.
 
 ``scripts/kill_audit_trial.py`` kills the real commands at random moments instead.
 """
