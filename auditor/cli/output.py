@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.cli.color import console, page_console
-from auditor.errors import UserError
+from auditor.errors import UserError, clean, disarmed
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +24,9 @@ def write_bytes(data: bytes, output: str | None) -> None:
     """
     if output is None or output == "-":
         sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        # In the log of a CI job ``##[word]`` is a command wherever it stands; in JSON it is written in other
+        # words that mean the same.
+        sys.stdout.buffer.write(data.replace(b"##[", b"#\\u0023[") if data[:1] == b"{" else data)
         sys.stdout.buffer.flush()
         return
     path = Path(output)
@@ -87,4 +89,16 @@ def render(draw: Callable[[Console], None], output: str | None, color: str, *, r
 def note(text: str, quiet: bool = False) -> None:
     """A line of chatter, on stderr so that it never mixes with data."""
     if not quiet:
-        sys.stderr.write(text + "\n")
+        sys.stderr.write(shown(text) + "\n")
+
+
+def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
+    """Lines that may hold foreign text, as ``click.echo`` prints them."""
+    import click
+
+    click.echo(shown(str(text)), err=err, nl=nl)
+
+
+def shown(text: str) -> str:
+    """Lines of our own with foreign words in them: nothing moves the cursor or commands a CI job's runner."""
+    return "\n".join(disarmed(clean(line)) for line in text.split("\n"))

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from auditor.cli.color import is_terminal
+from auditor.errors import clean
 
 _DELAY = 0.5  # seconds before anything is shown
 _PERIOD = 0.1  # seconds between two drawings
@@ -39,7 +40,7 @@ class Progress:
         import shutil
 
         width = shutil.get_terminal_size().columns - 1
-        self._write("\r\x1b[K" + line(what, done, total)[:width])
+        self._write("\r\x1b[K" + line(clean(what), done, total)[:width])
         self._drawn = True
 
     @contextmanager

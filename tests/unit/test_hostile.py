@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from auditor.gates.audit import AuditOptions, audit
@@ -132,8 +133,6 @@ def test_what_is_not_followed_is_named(hostile: tuple[Report, Path, float], name
 
 def test_the_rest_is_as_without_them(hostile: tuple[Report, Path, float], tmp_path: Path) -> None:
     def plain(report: Report) -> list[bytes]:
-        import msgspec
-
         return [msgspec.json.encode(g) for g in report.gates if g.path.endswith(("/plain.py", "/cards.py"))]
 
     assert plain(hostile[0]) == plain(audited(project(tmp_path, {})))
@@ -153,6 +152,26 @@ def test_the_rest_is_as_without_them(hostile: tuple[Report, Path, float], tmp_pa
 def test_patterns_that_could_run_for_ever_stay_open(pattern: str, text: str, open_: bool) -> None:
     answer = _matched("re.match", pattern, text)
     assert isinstance(answer, Unknown) and (answer.truth is None) == open_
+
+
+# --- what is said beside the reports
+
+
+def test_foreign_words_in_chatter_and_in_json_command_nothing(
+    capsysbinary: pytest.CaptureFixture[bytes],
+) -> None:
+    from auditor.cli.output import echo, note, write_bytes
+
+    hostile = "0.5\x1b[31m\u202e##[error]y\n::error::x"
+    note(hostile)
+    echo(hostile)
+    data = b'{"name":"##[error]"}\n'
+    write_bytes(data, None)
+    out, err = capsysbinary.readouterr()
+    for said in (out, err):
+        assert b"\x1b" not in said and b"##[" not in said and "\u202e".encode() not in said
+        assert not [line for line in said.split(b"\n") if line.startswith(b"::")]
+    assert msgspec.json.decode(out.split(b"\n", 2)[2]) == msgspec.json.decode(data)
 
 
 # --- a cache that somebody damaged

@@ -23,8 +23,10 @@ GPU = "import torch\n\n\ndef is_new():\n    return torch.cuda.get_device_capabil
 FILES = {
     "python/sglang/version.py": '__version__ = "0.5.99"\n',
     "python/sglang/srt/server_args.py": "class ServerArgs:\n    pass\n",
-    "python/sglang/srt/plain.py": "from sglang.srt.cards import is_new\n\n\ndef f():\n    if is_new():\n        return 1\n",
-}  # fmt: skip
+    "python/sglang/srt/plain.py": (
+        "from sglang.srt.cards import is_new\n\n\ndef f():\n    if is_new():\n        return 1\n"
+    ),
+}
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import click
 
 from auditor.cli.command import SubGroup, VerbCommand
+from auditor.cli.output import echo
 from auditor.cli.words import QueryType
 from auditor.errors import EXIT_FINDINGS, EXIT_OK
 
@@ -42,7 +43,7 @@ def list_(word: str | None, form: str, folder: Path | None) -> None:
         return
     width = max((len(item.id) for item in chosen), default=0) + 2
     for item in chosen:
-        click.echo(f"{item.id:<{width}}{item.title}")
+        echo(f"{item.id:<{width}}{item.title}")
 
 
 @query.command(cls=VerbCommand, example="audit query show AREA/NAME")
@@ -54,7 +55,7 @@ def show(name: str, folder: Path | None) -> None:
 
     (file,) = load_files(folder, (name,))
     item = file.query
-    click.echo(f"{item.id}: {item.title}\n\n{item.why.strip()}\n")
+    echo(f"{item.id}: {item.title}\n\n{item.why.strip()}\n")
     verdicts = ", ".join(f"{target}: {verdict}" for target, verdict in item.verdict.items())
     rows: list[tuple[str, Any]] = [
         ("verdict", verdicts),
@@ -68,7 +69,7 @@ def show(name: str, folder: Path | None) -> None:
     ]
     for label, text in rows:
         if text:
-            click.echo(f"{label:<10}{text}")
+            echo(f"{label:<10}{text}")
 
 
 @query.command(cls=VerbCommand, example="audit query lint")
@@ -82,10 +83,10 @@ def lint(names: tuple[str, ...], folder: Path | None) -> int:
         load_files(folder, names)  # an unknown id is an error, not a clean result
     problems = lint_folder(folder, names)
     for problem in problems:
-        click.echo(f"{problem.place}: {problem.code} {problem.message}")
+        echo(f"{problem.place}: {problem.code} {problem.message}")
         for hint in problem.hints:
-            click.echo(f"  help: {hint}")
-    click.echo(f"{len(problems)} problems" if problems else "no problems", err=True)
+            echo(f"  help: {hint}")
+    echo(f"{len(problems)} problems" if problems else "no problems", err=True)
     return EXIT_FINDINGS if problems else EXIT_OK
 
 
@@ -111,9 +112,9 @@ def test(names: tuple[str, ...], verbose: bool, allow_plugins: bool, folder: Pat
                 if result.failed or verbose:
                     progress.close()
                     detail = f": {result.detail}" if result.detail else ""
-                    click.echo(f"{result.outcome:<10}{result.query} · {result.title}{detail}")
+                    echo(f"{result.outcome:<10}{result.query} · {result.title}{detail}")
     # Alone on its line, so that a log of many runs can be searched for it.
-    click.echo(f"{total - failed} passed, {failed} failed")
+    echo(f"{total - failed} passed, {failed} failed")
     return EXIT_FINDINGS if failed else EXIT_OK
 
 
@@ -134,7 +135,5 @@ def new(name: str, title: str, kind: Literal["gate", "code"], folder: Path | Non
 
     path = scaffold(name, folder=folder, title=title, kind=kind)
     option = f" --folder {folder}" if folder else ""
-    click.echo(path)
-    click.echo(
-        f"next: edit it, then audit query lint {name}{option} · audit query test {name}{option}", err=True
-    )
+    echo(path)
+    echo(f"next: edit it, then audit query lint {name}{option} · audit query test {name}{option}", err=True)

@@ -171,7 +171,6 @@ def _rows(told: Plan, done: int, jobs: int, scheduler: str | None) -> Iterator[b
 
 
 def _print(line: bytes) -> None:
-    import sys
+    from auditor.cli.output import write_bytes
 
-    sys.stdout.buffer.write(line + b"\n")
-    sys.stdout.buffer.flush()
+    write_bytes(line + b"\n", None)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from auditor.cli.command import VerbCommand
+from auditor.cli.output import echo
 from auditor.cli.patches.base import FOLDER
 from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_FINDINGS, EXIT_OK
@@ -54,7 +55,7 @@ def diff(old: str, new: str | None, show_diff: bool, exit_code: bool, form: str,
         write_bytes(page, None)
         return EXIT_FINDINGS if exit_code and not found.same else EXIT_OK
     for text in found.settings:
-        click.echo(f"* patchset.yaml  {text}")
+        echo(f"* patchset.yaml  {text}")
     width = max((len(patch.name) for patch in found.patches), default=0)
     for patch in found.patches:
         mark = _MARKS[patch.kind] if patch.kind != "same" or patch.same else "*"
@@ -66,8 +67,8 @@ def diff(old: str, new: str | None, show_diff: bool, exit_code: bool, form: str,
         if patch.moved:
             said.append(f"moved from {patch.old_position} to {patch.new_position}")
         said += [f"head: {text}" for text in patch.header]
-        click.echo(f"{mark} {patch.name:<{width}}  {'; '.join(said)}")
+        echo(f"{mark} {patch.name:<{width}}  {'; '.join(said)}")
         for line in patch.diff if show_diff else ():
-            click.echo(f"      {line}")
-    click.echo("no difference" if found.same else "legend: + new  - gone  * changed  ~ rebased", err=True)
+            echo(f"      {line}")
+    echo("no difference" if found.same else "legend: + new  - gone  * changed  ~ rebased", err=True)
     return EXIT_FINDINGS if exit_code and not found.same else EXIT_OK

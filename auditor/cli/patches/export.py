@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from auditor.cli.command import VerbCommand
+from auditor.cli.output import echo
 from auditor.cli.patches.base import FOLDER, base_options, layout_of
 from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
@@ -101,7 +102,7 @@ def export(
         exported = on_tree(found, tree, profile, layout, sources_for(tree, clone, profile), others)
         pieces, results = list(exported.pieces), exported.contents()
         for text in exported.notes:
-            click.echo(f"note: {text}", err=True)
+            echo(f"note: {text}", err=True)
         if form == "squash":
             changes = library.squashed_between(exported.base, exported.result, pieces)
     if not pieces:
@@ -146,7 +147,7 @@ def export(
             return checked(same, [output or "-"], found.name)
         write_bytes(data, output)
         if form == "dockerfile":
-            click.echo(
+            echo(
                 "next: the same command with --output DIR writes the files it copies",
                 err=True,
             )
@@ -156,7 +157,7 @@ def export(
         return checked(not stale, stale, found.name)
     write_export(Path(output), files, overwrite=overwrite)
     for name in sorted(files):
-        click.echo(f"{output.rstrip('/')}/{name}")
+        echo(f"{output.rstrip('/')}/{name}")
     return EXIT_OK
 
 
@@ -183,8 +184,8 @@ def _one_upstream(patchset: Patchset, base: str | None, upstream: str | None) ->
 def checked(same: bool, stale: list[str], name: str) -> int:
     """Says what ``--check`` found."""
     for each in () if same else stale:
-        click.echo(f"stale  {each}")
-    click.echo("as exported" if same else f"not what {name} is now", err=True)
+        echo(f"stale  {each}")
+    echo("as exported" if same else f"not what {name} is now", err=True)
     return EXIT_OK if same else EXIT_FINDINGS
 
 

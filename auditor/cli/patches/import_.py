@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from auditor.cli.command import VerbCommand
+from auditor.cli.output import echo
 from auditor.cli.patches.base import FOLDER, base_options, layout_of
 from auditor.cli.request import DEFAULT_PROJECT
 from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
@@ -114,16 +115,12 @@ def import_(
         return EXIT_OK if taken.complete else EXIT_FINDINGS
     _report(taken, renamed, label)
     count = len(taken.patches)
-    click.echo(
-        f"{count} patch{'' if count == 1 else 'es'} {'would be ' if dry_run else ''}written to {target}"
-    )
+    echo(f"{count} patch{'' if count == 1 else 'es'} {'would be ' if dry_run else ''}written to {target}")
     if not dry_run:
         option = f" --folder {folder}" if folder else ""
         if any(row.fits is not None and row.fits < len(row.paths) for row in taken.rows):
-            click.echo(
-                f"next: patches status {chosen} --onto {base} says what becomes of the others", err=True
-            )
-        click.echo(f"next: say why each is carried, then patches lint {chosen}{option}", err=True)
+            echo(f"next: patches status {chosen} --onto {base} says what becomes of the others", err=True)
+        echo(f"next: say why each is carried, then patches lint {chosen}{option}", err=True)
     return EXIT_OK if taken.complete else EXIT_FINDINGS
 
 
@@ -159,7 +156,7 @@ def _found_base(inputs: tuple[Path, ...], tip: str | None, clone: str | None, pr
         raise UserError("U001", fact, hints=["--find-base --clone PATH"])
     found = find_base(inputs[0], repos[0], layout_of(profile), tip or "HEAD")
     others = "" if found.others is None else f"; at the next best {found.others:,}"
-    click.echo(f"base {found.commit[:12]}: {found.lines:,} lines differ from it{others}", err=True)
+    echo(f"base {found.commit[:12]}: {found.lines:,} lines differ from it{others}", err=True)
     return found.commit
 
 
@@ -201,12 +198,12 @@ def _report(taken: Imported, renamed: dict[str, str], base: str) -> None:
                 words += (
                     f"; fits {base}" if row.fits == files else f"; {row.fits} of {files} files fit {base}"
                 )
-            click.echo(f"+ {renamed.get(row.patch, row.patch):<{width}}  {row.source}: {words}")
+            echo(f"+ {renamed.get(row.patch, row.patch):<{width}}  {row.source}: {words}")
         elif row.notes or row.excluded:
-            click.echo(f". {row.source}: nothing of it taken")
+            echo(f". {row.source}: nothing of it taken")
         for path in row.excluded:
-            click.echo(f"    excluded  {path}")
+            echo(f"    excluded  {path}")
         for text in row.notes:
-            click.echo(f"    note      {text}")
+            echo(f"    note      {text}")
         for text in row.left_out:
-            click.echo(f"! left out  {text if text.startswith(row.source) else f'{row.source}: {text}'}")
+            echo(f"! left out  {text if text.startswith(row.source) else f'{row.source}: {text}'}")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from auditor.cli.command import VerbCommand
+from auditor.cli.output import echo
 from auditor.cli.patches.base import FOLDER
 from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_FINDINGS, EXIT_OK
@@ -34,10 +35,10 @@ def lint(names: tuple[str, ...], form: str, folder: str | None) -> int:
         write_bytes(envelope("lint", problems=rows), None)
         return EXIT_FINDINGS if problems else EXIT_OK
     for problem in problems:
-        click.echo(f"{problem.place}: {problem.code} {problem.message}")
+        echo(f"{problem.place}: {problem.code} {problem.message}")
         for hint in problem.hints:
-            click.echo(f"  help: {hint}")
+            echo(f"  help: {hint}")
     count = len(problems)
     said = f"{count} problem{'' if count == 1 else 's'}" if problems else "no problems"
-    click.echo(f"{said} in {len(paths)} patchset{'' if len(paths) == 1 else 's'}", err=True)
+    echo(f"{said} in {len(paths)} patchset{'' if len(paths) == 1 else 's'}", err=True)
     return EXIT_FINDINGS if problems else EXIT_OK

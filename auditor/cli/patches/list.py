@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from auditor.cli.command import VerbCommand
+from auditor.cli.output import echo
 from auditor.cli.patches.base import FOLDER
 from auditor.errors import UserError
 
@@ -44,8 +45,8 @@ def list_(form: str, folder: str | None) -> None:
             count = len(file.order)
             upstreams = ", ".join(f"{key} {row.versions}".strip() for key, row in file.upstreams.items())
             noun = "patch  " if count == 1 else "patches"
-            click.echo(f"{name:<{width}}  {count:>3} {noun}  {file.title}  ({upstreams})")
+            echo(f"{name:<{width}}  {count:>3} {noun}  {file.title}  ({upstreams})")
         if not rows and not broken:
-            click.echo("no patchsets here; patches new NAME starts one", err=True)
+            echo("no patchsets here; patches new NAME starts one", err=True)
     for name, problem in broken:
-        click.echo(f"! {name}: {problem.place}: {problem.code} {problem}", err=True)
+        echo(f"! {name}: {problem.place}: {problem.code} {problem}", err=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from auditor.cli.command import VerbCommand
+from auditor.cli.output import echo
 from auditor.cli.patches.base import FOLDER
 from auditor.cli.request import DEFAULT_PROJECT
 from auditor.cli.words import EditType, PatchsetType
@@ -52,5 +53,5 @@ def new(
     else:
         path = new_patch(patchset, patch, root, title=title, commit=commit, range_=range_, pr=pr, edit=edit)
         following = f"edit it, then patches lint {patchset}{option}"
-    click.echo(path.as_posix())
-    click.echo(f"next: {following}", err=True)
+    echo(path.as_posix())
+    echo(f"next: {following}", err=True)

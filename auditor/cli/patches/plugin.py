@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import click
-
+from auditor.cli.output import echo
 from auditor.cli.patches.export import checked
 from auditor.cli.patches.target import base_tree, sources_for
 from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
@@ -37,15 +36,15 @@ def write_plugin(
         variants.append(variant_of(found, tree, profile, sources_for(tree, clone, profile)))
     for variant in variants:
         for name, status in variant.nothing:
-            click.echo(f"{variant.version}  {name}: nothing to do ({status})", err=True)
+            echo(f"{variant.version}  {name}: nothing to do ({status})", err=True)
         for left in variant.left:
-            click.echo(f"{variant.version}  {left.patch}: not expressible as replaced functions", err=True)
+            echo(f"{variant.version}  {left.patch}: not expressible as replaced functions", err=True)
             for reason in left.reasons:
-                click.echo(f"    {reason}", err=True)
+                echo(f"    {reason}", err=True)
     missing = sorted({left.patch for variant in variants for left in variant.left})
     if missing and not partial:
-        click.echo(f"nothing written: {', '.join(missing)} would be missing", err=True)
-        click.echo("help: --partial leaves them out; an edit of the tree has them all", err=True)
+        echo(f"nothing written: {', '.join(missing)} would be missing", err=True)
+        echo("help: --partial leaves them out; an edit of the tree has them all", err=True)
         return EXIT_FINDINGS
     files = package(found, variants, profile)
     if check:
@@ -53,7 +52,7 @@ def write_plugin(
         return checked(not stale, stale, found.name)
     write_export(Path(output), files, overwrite=overwrite)
     for name in files:
-        click.echo(f"{output.rstrip('/')}/{name}")
+        echo(f"{output.rstrip('/')}/{name}")
     if missing:
-        click.echo(f"note: without {', '.join(missing)}", err=True)
+        echo(f"note: without {', '.join(missing)}", err=True)
     return EXIT_OK

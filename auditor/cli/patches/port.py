@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from auditor.cli.command import Option, VerbCommand
+from auditor.cli.output import echo
 from auditor.errors import EXIT_CONFLICT, EXIT_OK, UserError
 
 if TYPE_CHECKING:
@@ -90,9 +91,9 @@ def port(
             Path(root), repo, outcome.files, outcome.modes, tree.blobs(), what=os.path.basename(patch)
         )
     if not quiet:
-        click.echo(_text(outcome, dry_run), nl=False)
+        echo(_text(outcome, dry_run), nl=False)
         for path in left:
-            click.echo(f"  . {path}: not part of this tree, left out")
+            echo(f"  . {path}: not part of this tree, left out")
     if outcome.status == "conflict":
         return EXIT_CONFLICT
     return {"upstream": EXIT_UPSTREAM, "look": EXIT_LOOK}.get(outcome.status, EXIT_OK)

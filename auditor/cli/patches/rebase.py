@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli.command import Option, VerbCommand
+from auditor.cli.output import echo
 from auditor.cli.patches.base import FOLDER
 from auditor.cli.patches.target import (
     base_tree,
@@ -183,7 +184,7 @@ def rebase(
         files = dict(moved.files)
         if NAME not in files:
             ontos = " ".join(f"--onto {each}=REV" for each in profiles)
-            click.echo(
+            echo(
                 f"note: no lock was written, as there was none: patches lock {found.typed} {ontos}", err=True
             )
         if not _changes(found, moved):
@@ -291,7 +292,7 @@ def _recover(name: str, folder: str | None) -> bool:
         if unfinished is None:
             return False
         how = recover(root, store, unfinished, None)
-    click.echo(f"note: a rebase was stopped in the middle; it is {how}", err=True)
+    echo(f"note: a rebase was stopped in the middle; it is {how}", err=True)
     return True
 
 
@@ -304,7 +305,7 @@ def _abort(patchset: Patchset, recovered: bool) -> int:
     if there:
         _write(patchset, dict.fromkeys(there))
     _sweep(patchset)
-    click.echo(f"{patchset.place}/rebase removed; the patchset is as it was")
+    echo(f"{patchset.place}/rebase removed; the patchset is as it was")
     return EXIT_OK
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from auditor.cli.command import VerbCommand
+from auditor.cli.output import echo
 from auditor.cli.patches.base import FOLDER
 from auditor.cli.words import PatchsetType, PatchType
 
@@ -46,7 +47,7 @@ def show(patchset: str, patch: str | None, with_diff: bool, form: str, folder: s
     if with_diff and changes is not None:
         from auditor.patching.diffs.write import write_diff
 
-        click.echo()
+        echo()
         sys.stdout.flush()
         sys.stdout.buffer.write(write_diff(changes.changes))
 
@@ -73,12 +74,12 @@ def _as_json(patchset: Patchset, patch: Patch) -> dict[str, Any]:
 
 def _stack(patchset: Patchset) -> None:
     file = patchset.file
-    click.echo(f"{patchset.name}: {file.title}")
+    echo(f"{patchset.name}: {file.title}")
     if file.why:
-        click.echo(f"\n{file.why.strip()}")
+        echo(f"\n{file.why.strip()}")
     for name, upstream in file.upstreams.items():
-        click.echo("  ".join(word for word in (f"for {name}", upstream.versions, upstream.url) if word))
-    click.echo()
+        echo("  ".join(word for word in (f"for {name}", upstream.versions, upstream.url) if word))
+    echo()
     many = len({patchset.project_of(item) for item in patchset.patches}) > 1
     rows = [
         (
@@ -94,7 +95,7 @@ def _stack(patchset: Patchset) -> None:
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(last)]
     for row in rows:
         words = (f"{row[at]:<{widths[at]}}" for at in range(last))
-        click.echo("  ".join([*words, row[last]]).rstrip())
+        echo("  ".join([*words, row[last]]).rstrip())
 
 
 def _content(patch: Patch) -> str:
@@ -108,9 +109,9 @@ def _content(patch: Patch) -> str:
 
 def _one(patchset: Patchset, patch: Patch) -> None:
     header = patch.header
-    click.echo(f"{patch.name}: {header.title}\n")
+    echo(f"{patch.name}: {header.title}\n")
     if header.description:
-        click.echo(f"{header.description.strip()}\n")
+        echo(f"{header.description.strip()}\n")
     why = header.why
     said = " ".join(word for word in (why.link, why.reason.strip()) if word) if why else ""
     applies = "; ".join(f"{name} {spec}".strip() for name, spec in header.applies.items())
@@ -140,7 +141,7 @@ def _one(patchset: Patchset, patch: Patch) -> None:
     for label, text in rows:
         if text:
             indent = "\n" + " " * width
-            click.echo(f"{label:<{width}}{indent.join(text.split(chr(10)))}")
+            echo(f"{label:<{width}}{indent.join(text.split(chr(10)))}")
     for change in patch.changes.changes if patch.changes else ():
         added = sum(mark == "+" for hunk in change.hunks for mark, _ in hunk.lines)
         removed = sum(mark == "-" for hunk in change.hunks for mark, _ in hunk.lines)
@@ -148,4 +149,4 @@ def _one(patchset: Patchset, patch: Patch) -> None:
         if change.old_path and change.new_path and change.old_path != change.new_path:
             kind = f"from {change.old_path}"
         size = "binary" if change.binary is not None or change.delta is not None else f"+{added} -{removed}"
-        click.echo(f"  {change.path}  {size}  {kind}".rstrip())
+        echo(f"  {change.path}  {size}  {kind}".rstrip())
