@@ -293,20 +293,24 @@ def _set_key(data: bytes, path: str, root: Value, edit: model.SetKey, kind: str)
     assert holder is not None
     key = str(edit.key[-1])
     if holder.line:
-        word = key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key)
-        text = word.encode() + b" = " + _written(edit.to, kind)
+        text = _toml_word(key) + b" = " + _written(edit.to, kind)
         lines = Lines(data, path)
         lead = b"" if not data[: holder.end] or data[: holder.end].endswith(b"\n") else lines.newline
         return [Splice(holder.end, holder.end, lead + text + lines.newline)]
     if not isinstance(holder.data, dict):
         raise Miss("P075", f"{'.'.join(map(str, edit.key[:-1]))} in {path} has no keys")
     if kind == "toml":
-        text = key.encode() + b" = " + _written(edit.to, kind)
+        text = _toml_word(key) + b" = " + _written(edit.to, kind)
     else:
         text = json.dumps(key, ensure_ascii=False).encode() + b": " + _written(edit.to, kind)
     return insert_item(
         Lines(data, path), holder.start + 1, holder.end - 1, holder.spans, len(holder.spans), [text]
     )
+
+
+def _toml_word(key: str) -> bytes:
+    """A key as TOML has it: without quotes where it needs none."""
+    return (key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else json.dumps(key, ensure_ascii=False)).encode()
 
 
 def _same(found: Value, wanted: Any) -> bool:
