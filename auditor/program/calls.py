@@ -68,7 +68,7 @@ class Calls(Builtin):
                     loose = True
                 continue
             args.append(value)
-            if value.roots and not transparent and fr.recorder is not None:
+            if (value.roots or fr.late) and not transparent and fr.recorder is not None:
                 self.record_argument(arg, value, fr)
         for keyword in node.keywords:
             value = self.lazy(keyword.value, fr)
@@ -81,7 +81,7 @@ class Calls(Builtin):
                     open_.append(value)
                 continue
             kwargs[keyword.arg] = value
-            if value.roots and not transparent and fr.recorder is not None:
+            if (value.roots or fr.late) and not transparent and fr.recorder is not None:
                 self.record_argument(keyword.value, value, fr)
         if type(func.one) is Pending:
             pending = func.one

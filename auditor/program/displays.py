@@ -127,7 +127,7 @@ class Displays(Operators):
         if isinstance(node.slice, ast.Slice):
             return self._sliced(node, base, node.slice, fr)
         index = self.ev(node.slice, fr)
-        if index.roots and isinstance(node.ctx, ast.Load):
+        if (index.roots or fr.late) and isinstance(node.ctx, ast.Load):
             self.record_table(node, base, index, fr)
         out = self._zip(base, index, lambda b, k: self.item(b, k, node))
         if any(isinstance(s, Unknown) for s in out.scalars()):
@@ -202,7 +202,7 @@ class Displays(Operators):
             depth=fr.depth,
         )
         inner.this, inner.may, inner.must = fr.this, fr.may, 0
-        inner.statement = fr.statement
+        inner.statement, inner.late = fr.statement, fr.late
         value = self._unrolled(node, fr, inner)
         if value is None:
             value = self._rounds(node, inner)
@@ -259,6 +259,7 @@ class Displays(Operators):
                 keep &= t
             if keep:
                 out.append(self.ev(node.elt, inner))
+                inner.late |= inner.may
         split = any(v.each is not None for v in out)
         for v in out:
             roots, via = roots | v.roots, via | v.via

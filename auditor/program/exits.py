@@ -26,7 +26,7 @@ class Exits(Definitions):
         value = V(None)
         if node.value is not None:
             value = self.ev(node.value, fr)
-            if value.roots:
+            if value.roots or fr.late:
                 self.record_value("return", node, node.value, value, fr)
         if fr.may:
             roots, via, why = fr.control()
@@ -66,7 +66,10 @@ class Exits(Definitions):
         self.block(node.body, fr)
         fr.guarded -= 1
         body_raises = fr.raises > raises
-        fr.thrown = thrown if catches_all(node) else thrown | fr.thrown
+        if catches_all(node):
+            fr.thrown, fr.raises = thrown, raises
+        else:
+            fr.thrown |= thrown
         if not body_raises:
             self.block(node.orelse, fr)
             handler_mask = 0

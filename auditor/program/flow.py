@@ -65,7 +65,7 @@ class Flow(Loops):
         self._memo: dict[Any, V] = {}
         self._running: set[Any] = set()
         self._effects: dict[Any, dict[tuple[str, str], V]] = {}
-        self._comebacks: dict[Any, tuple[int, int, set[int]]] = {}
+        self._comebacks: dict[Any, tuple[int, int, set[int], bool]] = {}
 
     def block(self, body: list[ast.stmt], fr: Frame) -> None:
         """Run statements in order; dead code is still visited while something records."""
@@ -143,7 +143,7 @@ class Flow(Loops):
 
     def _assign_stmt(self, node: ast.Assign, fr: Frame) -> None:
         value = self.ev(node.value, fr)
-        if value.roots:
+        if value.roots or fr.late:
             self.record_value("assign", node, node.value, value, fr)
         for target in node.targets:
             self.assign(target, value, fr, node)
@@ -152,7 +152,7 @@ class Flow(Loops):
         if node.value is None:
             return
         value = self.ev(node.value, fr)
-        if value.roots:
+        if value.roots or fr.late:
             self.record_value("assign", node, node.value, value, fr)
         self.assign(node.target, value, fr, node)
 

@@ -45,6 +45,7 @@ class Frame:
         "text",
         "marked",
         "heads",
+        "late",
     )
 
     def __init__(
@@ -91,6 +92,7 @@ class Frame:
         else:
             self.heads = {key.split(".", 1)[0] for key in env if "." in key}
         self.marked: set[str] = set()  # local names that were bound to a value with roots
+        self.late = 0  # targets on which an earlier round of an unrolled loop has run
         self.thrown = 0  # targets on which an explicit raise may have left the body
         self.touched: list[Any] = []  # containers changed in place
         self.loose: set[str] = set()  # names that functions inside rebind

@@ -138,8 +138,9 @@ class Functions(Calls):
                 if caller is not None and key in self._effects:
                     self._take_effects(caller, self._effects[key])
                 if caller is not None and key in self._comebacks:
-                    back, thrown, changed = self._comebacks[key]
+                    back, thrown, changed, fails = self._comebacks[key]
                     self._come_back(caller, back, thrown)
+                    caller.raises += fails
                     for i, value in enumerate((*args, *kwargs.values())):
                         if i in changed:
                             self.touch_value(value, caller)
@@ -154,8 +155,7 @@ class Functions(Calls):
         env: dict[str, V] = {}
         if not self._bind_arguments(function, node, args, kwargs, env):
             return V(unknown(f"call {function.qualname}()"))
-        if self.opaque_decorator(function, self.module_frame(function.module)):
-            return V(unknown(f"decorated {function.qualname}"))
+        decorated = self.opaque_decorator(function, self.module_frame(function.module))
         fr = Frame.of(function, env, self.full, depth + 1)
         if function.owner is not None and node.args.args and function.kind != "staticmethod":
             fr.this = node.args.args[0].arg
@@ -169,6 +169,9 @@ class Functions(Calls):
         back = fr.may
         for mask, *_ in fr.returns:
             back |= mask
+        if decorated:
+            # the decorator runs it, most likely; what it makes of that is not known
+            value, back = V(unknown(f"decorated {function.qualname}")), self.full
         changed = {
             i
             for i, given in enumerate((*args, *kwargs.values()))
@@ -176,6 +179,7 @@ class Functions(Calls):
         }
         if caller is not None:
             self._come_back(caller, back, fr.thrown)
+            caller.raises += bool(fr.raises)
             for scalar in fr.touched:
                 self.touch(scalar, caller)
         if self.steps < 0 <= saved and depth == 0:
@@ -200,13 +204,15 @@ class Functions(Calls):
             written = fr.env.get(name)
             if written is not None:
                 effects[(function.module.name, name)] = written
+        if decorated:
+            effects = {k: V(unknown(f"global {k[1]}"), v.roots, v.via) for k, v in effects.items()}
         if effects and caller is not None:
             self._take_effects(caller, effects)
         if key is not None and self.steps >= 0:
             if effects:
                 self._effects[key] = effects
-            if back != self.full or fr.thrown or changed:
-                self._comebacks[key] = (back, fr.thrown, changed)
+            if back != self.full or fr.thrown or changed or fr.raises:
+                self._comebacks[key] = (back, fr.thrown, changed, bool(fr.raises))
             self._memo[key] = value
             self.memo_names.setdefault(function.segment.serial, []).append(key)
         return value

@@ -30,9 +30,13 @@ class Loops(Branches):
         iterable = self.ev(node.iter, fr)
         items = self._few_items(node, iterable)
         if items is not None:
+            late = fr.late
             for item in items:
+                here = fr.may
                 self.assign(node.target, V(item, iterable.roots, iterable.via), fr, node)
                 self.block(node.body, fr)
+                fr.late |= here
+            fr.late = late
             self.block(node.orelse, fr)
             return
         self._loop(node, node.target, fr, None)

@@ -42,7 +42,7 @@ class Parts:
     _memo: dict[Any, V]
     _running: set[Any]
     _effects: dict[Any, dict[tuple[str, str], V]]
-    _comebacks: dict[Any, tuple[int, int, set[int]]]
+    _comebacks: dict[Any, tuple[int, int, set[int], bool]]
 
     if TYPE_CHECKING:
         # expressions

@@ -19,6 +19,7 @@ from auditor.program.values import (
     Unknown,
     V,
     is_const,
+    unknown,
 )
 
 
@@ -64,19 +65,27 @@ class Recording(Summaries):
         return any(decides(scalar) for scalar in value.scalars())
 
     def record(self, kind: str, node: Any, test_node: Any, value: V, fr: Frame, body: Any = None) -> None:
-        if fr.recorder is not None and value.roots:
+        if fr.recorder is not None and (value.roots or fr.late):
             fr.recorder(kind, node, test_node, value, fr, body)
 
     def record_value(self, kind: str, node: Any, expr: ast.expr, value: V, fr: Frame) -> None:
         if fr.recorder is None or isinstance(expr, (ast.IfExp, ast.Lambda)):
             return
-        if self.boolish(value, isinstance(expr, ast.Call)) or _is_logic(expr):
+        if self._met_before(kind, node, fr) or (
+            value.roots and (self.boolish(value, isinstance(expr, ast.Call)) or _is_logic(expr))
+        ):
             fr.recorder(kind, node, expr, value, fr, None)
+
+    def _met_before(self, kind: str, node: Any, fr: Frame) -> bool:
+        """Whether an earlier round of an unrolled loop has met a gate here: it is what this one makes of it too."""
+        return bool(fr.late) and (id(node), kind) in self.seen_nodes
 
     def record_argument(self, node: ast.expr, value: V, fr: Frame) -> None:
         if fr.recorder is None or isinstance(node, (ast.IfExp, ast.Lambda, ast.Starred)):
             return
-        if self.boolish(value, isinstance(node, ast.Call)) or _is_logic(node):
+        if self._met_before("argument", node, fr) or (
+            value.roots and (self.boolish(value, isinstance(node, ast.Call)) or _is_logic(node))
+        ):
             fr.recorder("argument", node, node, value, fr, None)
 
     def record_table(self, node: Any, table: V, key: V, fr: Frame) -> None:
@@ -108,9 +117,13 @@ class Recording(Summaries):
         if (id(node), kind) in self.seen_nodes:
             self._met_again(node, kind, value, fr)
             return
-        if not value.roots & externals.ARCH_ROOTS and not self.platform_gates:
+        if not value.roots & externals.ARCH_ROOTS and not (self.platform_gates and value.roots):
             return
         self.seen_nodes.add((id(node), kind))
+        may, must = fr.may, fr.must
+        if fr.late:  # the earlier rounds came by, and it was something else
+            value = self.select(self.full, self.full, V(unknown("loop")), value, None)
+            may, must = may | fr.late, 0
         then, other, rest = body, None, None
         if kind == "if":
             then, other = node.body, node.orelse
@@ -132,8 +145,8 @@ class Recording(Summaries):
                 node=node,
                 test=test,
                 value=value,
-                may=fr.may,
-                must=fr.must,
+                may=may,
+                must=must,
                 body=then,
                 orelse=other,
                 rest=rest,

@@ -205,13 +205,17 @@ class Visiting(Recording):
     def _learn_check(self, function: Function, node: Any, value: V) -> None:
         """A short function, or a constructor, that raises on some GPUs only: those who call it go on or do
         not."""
-        if function.segment.longer(SHORT):
+        if function.segment.longer(BIG_FUNCTION):
             return
         name = function.fullname
         if name not in self._checks and not self.is_excluded(function.module.path):
             self._checks.add(name)
-            called = function.owner.name if function.owner is not None else function.name
-            self.fresh.append(Learned(name, function.module, called, node.lineno, "function", value))
+            called, kind = function.name, "function"
+            if function.owner is not None and called == "__init__":
+                called = function.owner.name
+            elif function.owner is not None:
+                kind = "method"
+            self.fresh.append(Learned(name, function.module, called, node.lineno, kind, value))
 
     @staticmethod
     def _around(fr: Frame, node: Any) -> Frame:
@@ -238,8 +242,11 @@ class Visiting(Recording):
         if (
             fr.thrown
             and function.closure is None
-            and (function.owner is None or function.name == "__init__")
-            and (fr.thrown != self.full or any(t.roots & externals.ARCH_ROOTS for t in fr.left))
+            and (
+                fr.thrown != self.full
+                or any(t.roots & externals.ARCH_ROOTS for t in fr.left)
+                or not (fr.may or fr.returns)
+            )
         ):
             self._learn_check(function, node, value)
         if value.roots and function.closure is None and function.name != "<lambda>":

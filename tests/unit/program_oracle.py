@@ -96,12 +96,15 @@ class Probe:
     def caught(self, error: BaseException) -> None:
         """An error that nobody raises by name (a type error, say) was caught: this activation is no witness."""
         if isinstance(error, (OutOfSteps, NameError)):
-            raise OutOfSteps  # a local name read before it is bound is a fault of the program
+            self.steps = 1 << 60  # a local name read before it is bound is a fault of the program
+            raise OutOfSteps
         if self.stack and type(error).__name__ not in NAMED:
             self.stack[-1][2].add(UNFORESEEN)
 
     def leave(self, error: BaseException | None) -> None:
         path, symbol, met = self.stack.pop()
+        if self.steps > 3000:
+            return  # even where a `finally` has put another error in its place
         if error is not None and not symbol:
             return  # what is said of the top level of a module supposes that it can be imported
         if UNFORESEEN not in met and (error is None or type(error).__name__ in NAMED):
