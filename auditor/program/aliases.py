@@ -1,7 +1,11 @@
-"""Whether a module's functions change a container of it in place under another name: by the text alone.
+"""Whether the functions of a module change a container of it in place: by the text alone.
 
-Another name is a variable, the name of a loop, or a parameter of a function of the module. A function of
-another module may change what it is given.
+The container is what a name of the module, or an attribute of that name on whatever object, is bound to. It
+may be changed under another name: a variable, the name of a loop, a parameter or its default, what a function
+returns, another name or attribute that it is bound to as well, or the container or object it was put into. A
+function of another module may change what it is given.
+
+``deep``: the container holds others, so that what is read out of it is followed too.
 """
 
 from __future__ import annotations
@@ -9,104 +13,415 @@ from __future__ import annotations
 import ast
 import builtins
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from auditor import pytext
-from auditor.program.nodes import walk
+from auditor.program.nodes import children
 from auditor.program.syntax import MUTATORS
 
-_Function = ast.FunctionDef | ast.AsyncFunctionDef
-#: An alias of an alias of an alias; calls within calls.
-_DEEP = 4
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+#: Rounds in which aliases of aliases are found; more are taken for a change.
+_DEEP = 8
+#: Methods that put what they are given into their container.
+_KEEPS = frozenset("append add insert setdefault".split())
+_TAKES_OVER = frozenset("extend update".split())
+#: Built-in functions whose result holds the items of what they are given.
+_SAME_ITEMS = frozenset(
+    "list tuple dict set frozenset sorted reversed zip enumerate iter next map filter max min".split()
+)
+_READS = "len|any|all|sum|min|max|sorted|set|frozenset|tuple|list|dict|str|repr|bool|isinstance|print"
 
 
-def changed_under_another_name(text: str, name: str) -> bool:
+def changed_under_another_name(text: str, name: str, deep: bool = False) -> bool:
     """Whether some function hands the container on and changes what it gave; True for what does not parse."""
-    if not re.search(rf"(?<![\w.\"']){re.escape(name)}\b(?![ \t]*[\[.(=\w])", text):
-        return False  # every mention reads out of it, or binds it
-    try:
-        functions = _functions(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    if not _handed_on(text, rf"(?<![\w.\"']){re.escape(name)}\b", deep, r"[ \t]*[\[.(=]"):
+        return False
+    return _Search({name}, set(), deep).run(text)
+
+
+def changed_attribute(text: str, name: str, deep: bool = False) -> bool:
+    """Whether some function changes the container in ``.NAME`` of some object, under whatever name."""
+    pattern = rf"\.{re.escape(name)}\b"
+    change = rf"{pattern}[ \t]*(?:\[|\.(?:{'|'.join(sorted(MUTATORS))})\b|[-+*/|&^%@]=)"
+    quoted = f'"{name}"' in text or f"'{name}'" in text
+    if not re.search(change, text) and not _handed_on(
+        text, pattern, deep, r"[ \t]*(?:[\[.(]|:[^\n]*=|=(?!=))"
+    ):
+        if not (quoted and "getattr(" in text):
+            return False
+    return _Search(set(), {name}, deep).run(text)
+
+
+def _handed_on(text: str, mention: str, deep: bool, plain: str) -> bool:
+    """Whether some mention does more than to read out of it, or to bind it."""
+    for match in re.finditer(mention, text):
+        if not deep and re.match(plain, text[match.end() : match.end() + 200]):
+            continue
+        before = text[max(0, match.start() - 80) : match.start()]
+        if not deep and re.search(rf"(?:\bin[ \t]+|\b(?:{_READS})\()[\w.]*$", before):
+            continue
         return True
-    defined = {function.name: function for function in functions if function.col_offset == 0}
-    return any(_hands_on(function, frozenset({name}), defined, 0) for function in functions)
-
-
-@lru_cache(maxsize=4)
-def _functions(text: str) -> list[_Function]:
-    return [
-        node
-        for node in ast.walk(pytext.parse(text))
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
-    ]
-
-
-def _hands_on(function: _Function, names: frozenset[str], defined: dict[str, _Function], depth: int) -> bool:
-    """Whether a function changes what one of the names is bound to: at first through another name only."""
-    aliases = set(names)
-    for _ in range(_DEEP):
-        before = len(aliases)
-        for targets, value in _bindings(function):
-            if any(isinstance(one, ast.Name) and one.id in aliases for one in _given(value)):
-                aliases |= {n.id for target in targets for n in walk(target) if isinstance(n, ast.Name)}
-        if len(aliases) == before:
-            break
-    others = aliases if depth else aliases - names
-    for node in walk(function):
-        target: ast.AST | None = None
-        if isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            target = node.value
-        elif isinstance(node, ast.AugAssign):
-            target = node.target
-        elif isinstance(node, ast.Call):
-            if isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS:
-                target = node.func.value
-            elif (
-                isinstance(node.func, ast.Name)
-                and depth < _DEEP
-                and _call_changes(node, aliases, defined, depth)
-            ):
-                return True
-        if isinstance(target, ast.Name) and target.id in others:
-            return True
     return False
 
 
-def _call_changes(node: ast.Call, aliases: set[str], defined: dict[str, _Function], depth: int) -> bool:
-    assert isinstance(node.func, ast.Name)
-    values = [*node.args, *(keyword.value for keyword in node.keywords)]
-    given = [one for value in values for one in _given(value)]
-    if not any(isinstance(one, ast.Name) and one.id in aliases for one in given):
+class _Scope:
+    """One function, or the statements at the top and in classes there."""
+
+    def __init__(self, node: _Function | None, around: _Scope | None, nodes: list[ast.AST]) -> None:
+        self.node = node
+        self.around = around
+        self.nodes = nodes  # without those of functions inside
+        declared: set[str] = set()
+        bound: set[str] = set()
+        for child in nodes:
+            if isinstance(child, (ast.Global, ast.Nonlocal)):
+                declared.update(child.names)
+            elif isinstance(child, ast.Name) and isinstance(child.ctx, (ast.Store, ast.Del)):
+                bound.add(child.id)
+            elif isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                bound.add(child.name)
+        self.params = (
+            {child.arg for child in ast.walk(node.args) if isinstance(child, ast.arg)} if node else set()
+        )
+        self.local = (bound | self.params) - declared if node is not None else set()
+
+
+class _Parsed:
+    """The scopes of a module."""
+
+    def __init__(self, text: str) -> None:
+        self.scopes: list[_Scope] = []
+        self.of: dict[ast.AST, _Scope] = {}
+        self.defined: dict[str, list[_Function]] = {}
+        self.classes: dict[str, ast.ClassDef] = {}
+        self.in_classes: set[str] = set()  # names that a class body binds
+        tree = pytext.parse(text)
+        todo: list[tuple[_Function | None, _Scope | None, Iterable[ast.AST]]] = [(None, None, tree.body)]
+        while todo:
+            node, around, body = todo.pop()
+            nodes, inner = _own(body)
+            scope = _Scope(node, around, nodes)
+            self.scopes.append(scope)
+            if node is not None:
+                self.of[node] = scope
+            for child in nodes:
+                if isinstance(child, ast.ClassDef):
+                    self.classes[child.name] = child
+                    for part in child.body:
+                        targets = (
+                            part.targets if isinstance(part, ast.Assign) else [getattr(part, "target", None)]
+                        )
+                        self.in_classes |= {t.id for t in targets if isinstance(t, ast.Name)}
+            for function in inner:
+                if not isinstance(function, ast.Lambda):
+                    self.defined.setdefault(function.name, []).append(function)
+                code = [function.body] if isinstance(function, ast.Lambda) else function.body
+                todo.append((function, scope, code))
+
+
+def _own(body: Iterable[ast.AST]) -> tuple[list[ast.AST], list[_Function]]:
+    """The nodes of a body, and the functions in it without theirs."""
+    nodes: list[ast.AST] = []
+    functions: list[_Function] = []
+    stack = list(body)
+    while stack:
+        node = stack.pop()
+        nodes.append(node)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            functions.append(node)
+        else:
+            stack += children(node)
+    return nodes, functions
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str) -> _Parsed:
+    return _Parsed(text)
+
+
+class _Search:
+    """What names, attributes and functions give the container, until no more are found."""
+
+    def __init__(self, names: set[str], attributes: set[str], deep: bool) -> None:
+        self.first = frozenset(names)
+        self.names = set(names)
+        self.attributes = set(attributes)
+        self.givers: set[str] = set()  # functions that return it
+        self.aliases: dict[_Scope, set[str]] = {}
+        self.deep = deep
+        self.scope: _Scope
+
+    def run(self, text: str) -> bool:
+        try:
+            self.parsed = _parsed(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return True
+        scopes = self.parsed.scopes
+        self.aliases = {scope: set() for scope in scopes}
+        for _ in range(_DEEP):
+            before = self._size()
+            for scope in scopes:
+                self.scope = scope
+                if self._spread():
+                    return True
+            if self._size() == before:
+                return any(self._changes(scope) for scope in scopes if scope.node is not None)
+        return True
+
+    def _size(self) -> int:
+        held = sum(len(names) for names in self.aliases.values())
+        return held + len(self.names) + len(self.attributes) + len(self.givers) + self.deep
+
+    def _named(self, name: str, scope: _Scope | None) -> bool:
+        """Whether a name gives the container where it stands."""
+        while scope is not None and scope.node is not None:
+            if name in self.aliases[scope]:
+                return True
+            if name in scope.local:
+                return False
+            scope = scope.around
+        return name in self.names
+
+    # -- what an expression may be ------------------------------------------------------------------
+
+    def gives(self, node: ast.AST | None) -> bool:
+        """Whether an expression may be the container (or, where that counts, what it holds)."""
+        if isinstance(node, ast.Name):
+            return self._named(node.id, self.scope)
+        if isinstance(node, ast.Attribute):
+            return node.attr in self.attributes
+        if isinstance(node, ast.Subscript):
+            return self.deep and self.gives(node.value)
+        if isinstance(node, ast.Call):
+            return self._call_gives(node)
+        if isinstance(node, ast.IfExp):
+            return self.gives(node.body) or self.gives(node.orelse)
+        if isinstance(node, ast.BoolOp):
+            return any(map(self.gives, node.values))
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
+            return any(map(self.gives, node.elts))
+        if isinstance(node, ast.Dict):
+            return any(map(self.gives, node.values))
+        if isinstance(node, ast.BinOp):
+            return self.deep and (self.gives(node.left) or self.gives(node.right))
+        if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
+            return self.gives(node.elt)
+        if isinstance(node, ast.DictComp):
+            return self.gives(node.value)
+        if isinstance(node, ast.Lambda):
+            return self.gives(node.body)
+        if isinstance(node, (ast.NamedExpr, ast.Starred, ast.Await)):
+            return self.gives(node.value)
         return False
-    called = defined.get(node.func.id)
-    if called is None:
-        return not hasattr(builtins, node.func.id) and not node.func.id[:1].isupper()
-    params = frozenset(arg.arg for arg in ast.walk(called.args) if isinstance(arg, ast.arg))
-    return _hands_on(called, params, defined, depth + 1)
+
+    def _call_gives(self, node: ast.Call) -> bool:
+        func = node.func
+        if isinstance(func, ast.Name):
+            if func.id in self.givers or self.gives(func):
+                return True
+            if func.id == "getattr" and len(node.args) > 1:
+                name = node.args[1]
+                if isinstance(name, ast.Constant) and name.value in self.attributes:
+                    return True
+            if func.id in _SAME_ITEMS:
+                return self.deep and any(map(self.gives, node.args))
+            if func.id in self.parsed.classes:
+                return False  # its attributes are followed
+            return func.id == "partial" and any(map(self.gives, _arguments(node)))
+        if isinstance(func, ast.Attribute):
+            if func.attr in self.givers:
+                return True
+            if func.attr == "setdefault" and any(map(self.gives, node.args)):
+                return True
+            return self.deep and self.gives(func.value)
+        return isinstance(func, ast.Lambda) and self.gives(func.body)
+
+    # -- who gets it --------------------------------------------------------------------------------
+
+    def _spread(self) -> bool:
+        """Note in one scope who else gets the container; True where somebody does that nobody can follow."""
+        scope = self.scope
+        if scope.node is not None:
+            self._defaults(scope.node, scope)
+        for node in scope.nodes:
+            if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
+                if self._items_give(node.iter):
+                    self._bind(node.target)
+            elif isinstance(node, ast.Assign):
+                for target in node.targets:
+                    self._assign(target, node.value)
+            elif isinstance(node, (ast.AnnAssign, ast.NamedExpr, ast.AugAssign)):
+                if node.value is not None and (self.deep or not isinstance(node, ast.AugAssign)):
+                    self._assign(node.target, node.value)
+            elif isinstance(node, (ast.Return, ast.Yield)) and scope.node is not None:
+                if self.gives(node.value):
+                    self.givers |= {getattr(scope.node, "name", "")} - {""}
+            elif isinstance(node, (ast.With, ast.AsyncWith)):
+                for item in node.items:
+                    if item.optional_vars is not None and self.gives(item.context_expr):
+                        self._bind(item.optional_vars)
+            elif isinstance(node, ast.Match) and self.gives(node.subject):
+                for child in ast.walk(node):
+                    if isinstance(child, (ast.MatchAs, ast.MatchStar)) and child.name:
+                        self.aliases[scope].add(child.name)
+            elif isinstance(node, ast.Call) and self._hand_over(node):
+                return True
+        return False
+
+    def _items_give(self, node: ast.expr) -> bool:
+        if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict)):
+            return self.gives(node)
+        if isinstance(node, ast.Call) and not self.deep:
+            return any(self._items_give(arg) for arg in node.args)
+        return (self.deep or not isinstance(node, (ast.Name, ast.Attribute))) and self.gives(node)
+
+    def _assign(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
+            if len(target.elts) == len(value.elts) and not any(
+                isinstance(e, ast.Starred) for e in target.elts
+            ):
+                for one, part in zip(target.elts, value.elts):
+                    self._assign(one, part)
+                return
+        if (
+            isinstance(target, (ast.Tuple, ast.List))
+            and not self.deep
+            and isinstance(value, (ast.Name, ast.Attribute))
+        ):
+            return  # what it holds is nothing that changes
+        if self.gives(value):
+            self._bind(target)
+
+    def _bind(self, target: ast.expr) -> None:
+        """A target that is bound to the container, or to something that holds it."""
+        if isinstance(target, ast.Name):
+            scope: _Scope | None = self.scope
+            while scope is not None and scope.node is not None and target.id not in scope.local:
+                scope = scope.around
+            if scope is not None and scope.node is not None:
+                self.aliases[scope].add(target.id)
+                return
+            self.names.add(target.id)
+            if target.id in self.parsed.in_classes:
+                self.attributes.add(target.id)
+        elif isinstance(target, ast.Attribute):
+            self.attributes.add(target.attr)
+        elif isinstance(target, (ast.Tuple, ast.List)):
+            for one in target.elts:
+                self._bind(one)
+        elif isinstance(target, ast.Starred):
+            self._bind(target.value)
+        elif isinstance(target, (ast.Subscript, ast.Call)):
+            self.deep = True  # it was put into something
+            self._bind(target.value if isinstance(target, ast.Subscript) else target.func)
+
+    def _defaults(self, node: _Function, scope: _Scope) -> None:
+        """Defaults of parameters, which belong to the scope around."""
+        spec = node.args
+        places = [*spec.posonlyargs, *spec.args]
+        pairs = [*zip(places[len(places) - len(spec.defaults) :], spec.defaults)]
+        pairs += [(arg, value) for arg, value in zip(spec.kwonlyargs, spec.kw_defaults) if value is not None]
+        assert scope.around is not None
+        self.scope = scope.around
+        self.aliases[scope] |= {arg.arg for arg, value in pairs if self.gives(value)}
+        self.scope = scope
+
+    def _hand_over(self, node: ast.Call) -> bool:
+        """A call that is given the container: who takes it. True where that cannot be told."""
+        given = [value for value in _arguments(node) if self.gives(value)]
+        if not given:
+            return False
+        func = node.func
+        if isinstance(func, ast.Name):
+            if func.id in self.parsed.classes:
+                self._construct(self.parsed.classes[func.id], node)
+            elif func.id in self.parsed.defined:
+                self._pass(self.parsed.defined[func.id], node, False)
+            elif self.gives(func):
+                return True
+            else:
+                return not hasattr(builtins, func.id) and not func.id[:1].isupper()
+        elif isinstance(func, ast.Attribute):
+            if func.attr in _KEEPS or (func.attr in _TAKES_OVER and self.deep):
+                self.deep = True
+                self._bind(func.value)
+            elif func.attr in self.parsed.defined:
+                self._pass(self.parsed.defined[func.attr], node, True)
+            elif func.attr == "__init__":
+                return True
+        elif isinstance(func, ast.Lambda):
+            self._pass([func], node, False)
+        return False
+
+    def _construct(self, info: ast.ClassDef, node: ast.Call) -> None:
+        inits = [f for f in info.body if isinstance(f, ast.FunctionDef) and f.name == "__init__"]
+        if inits:
+            self._pass(list(inits), node, True)
+            return
+        for child in info.body:  # a record, or what a base class makes of it
+            if isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name):
+                self.attributes.add(child.target.id)
+        for base in info.bases:
+            if isinstance(base, ast.Name) and base.id in self.parsed.classes and base.id != info.name:
+                self._construct(self.parsed.classes[base.id], node)
+
+    def _pass(self, called: Iterable[_Function], node: ast.Call, method: bool) -> None:
+        plain = not any(isinstance(arg, ast.Starred) for arg in node.args)
+        for function in called:
+            scope = self.parsed.of[function]
+            spec = function.args
+            places = [arg.arg for arg in (*spec.posonlyargs, *spec.args)]
+            takers: set[str] = set()
+            if plain and all(keyword.arg is not None for keyword in node.keywords):
+                for shift in (0, 1) if method else (0,):
+                    for at, value in enumerate(node.args):
+                        if self.gives(value):
+                            rest = [spec.vararg.arg] if spec.vararg is not None else []
+                            takers |= set(places[at + shift : at + shift + 1] or rest)
+                for keyword in node.keywords:
+                    if self.gives(keyword.value):
+                        takers |= {keyword.arg or ""} if keyword.arg in scope.params else set()
+                        takers |= {spec.kwarg.arg} if spec.kwarg is not None else set()
+            else:
+                takers = set(scope.params)
+            self.aliases[scope] |= takers - {""}
+            if takers & {getattr(spec.vararg, "arg", None), getattr(spec.kwarg, "arg", None)}:
+                self.deep = True
+
+    # -- who changes it -----------------------------------------------------------------------------
+
+    def _changes(self, scope: _Scope) -> bool:
+        self.scope = scope
+        return any(self._changed(target) for node in scope.nodes for target in _changed_by(node))
+
+    def _changed(self, target: ast.expr) -> bool:
+        if isinstance(target, ast.Name) and target.id in self.first and not self._own_alias(target.id):
+            return False  # under its own name: that is asked elsewhere
+        return self.gives(target)
+
+    def _own_alias(self, name: str) -> bool:
+        scope: _Scope | None = self.scope
+        while scope is not None:
+            if name in self.aliases[scope]:
+                return True
+            scope = scope.around
+        return False
 
 
-def _bindings(function: _Function) -> Iterator[tuple[list[ast.expr], ast.expr]]:
-    for node in walk(function):
-        if isinstance(node, (ast.For, ast.AsyncFor)):
-            yield [node.target], node.iter
-        elif isinstance(node, ast.Assign):
-            yield node.targets, node.value
-        elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
-            yield [node.target], node.value
+def _changed_by(node: ast.AST) -> Iterator[ast.expr]:
+    """The expressions whose value a node changes in place."""
+    if isinstance(node, ast.Subscript) and isinstance(node.ctx, (ast.Store, ast.Del)):
+        yield node.value
+    elif isinstance(node, ast.AugAssign):
+        yield node.target
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if node.func.attr in MUTATORS:
+            yield node.func.value
 
 
-def _given(value: ast.expr) -> list[ast.expr]:
-    """The expressions that a value may be, as they stand: not what is read out of them."""
-    if isinstance(value, ast.IfExp):
-        return [*_given(value.body), *_given(value.orelse)]
-    if isinstance(value, ast.BoolOp):
-        return [one for part in value.values for one in _given(part)]
-    if isinstance(value, (ast.Tuple, ast.List)):
-        return [one for part in value.elts for one in _given(part)]
-    if isinstance(value, (ast.NamedExpr, ast.Starred)):
-        return _given(value.value)
-    return [value]
+def _arguments(node: ast.Call) -> list[ast.expr]:
+    return [*node.args, *(keyword.value for keyword in node.keywords)]
 
 
-__all__ = ["changed_under_another_name"]
+__all__ = ["changed_attribute", "changed_under_another_name"]

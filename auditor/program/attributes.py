@@ -26,6 +26,7 @@ from auditor.program.values import (
     Seq,
     Unknown,
     V,
+    change_depth,
     make,
     reasons_of,
     unknown,
@@ -90,7 +91,7 @@ class Attributes(Names):
         if isinstance(scalar, External):
             full = f"{scalar.name}.{name}"
             if full in externals.ABSENT:
-                fr.raises += 1
+                fr.fail()
                 return V(unknown(f"missing {full}"))
             return self.outside_attribute(full)
         if isinstance(scalar, Facts):
@@ -98,9 +99,10 @@ class Attributes(Names):
                 return V(scalar.known[name])
             return V(unknown(f"{scalar.name}.{name}"))
         if isinstance(scalar, Instance):
-            return self.instance_attribute(scalar, name, fr)
+            return self.unchanged(scalar.info, name, self.instance_attribute(scalar, name, fr), fr)
         if isinstance(scalar, ClassRef):
-            return self.class_attribute(scalar.info, name, fr, scalar.open)
+            value = self.class_attribute(scalar.info, name, fr, scalar.open)
+            return self.unchanged(scalar.info, name, value, fr)
         if isinstance(scalar, EnumMember):
             if name == "value":
                 return V(scalar.value)
@@ -110,7 +112,7 @@ class Attributes(Names):
         if isinstance(scalar, Seq) and scalar.cls is not None:
             fields = [f[0] for f in scalar.cls.record_fields()]
             if name in fields and fields.index(name) < len(scalar.items):
-                return V(scalar.items[fields.index(name)])
+                return self.unchanged(scalar.cls, name, V(scalar.items[fields.index(name)]), fr)
             return self.bound(scalar.cls, name, V(scalar), fr)
         if isinstance(scalar, (str, Seq, Map)):
             return V(Method(scalar, name))
@@ -118,7 +120,7 @@ class Attributes(Names):
             return scalar.function
         if isinstance(scalar, (Function, Bound, Partial)) and name in ("cache_clear", "cache_info"):
             return V(External(f"functools.{name}"))
-        fr.raises += 1
+        fr.fail()
         if isinstance(scalar, Unknown) and scalar.options is not None:
             objects = [o for o in scalar.options if not isinstance(o, CONSTANTS)]
             if 0 < len(objects) <= 4 and all(o is None or o in objects for o in scalar.options):
@@ -300,6 +302,21 @@ class Attributes(Names):
         if obj.attrs is not None and name in obj.attrs:
             return V(unknown(f"attribute {info.name}.{name}"))
         return self.bound(info, name, V(obj), fr)
+
+    def unchanged(self, info: ClassInfo, name: str, value: V, fr: Frame) -> V:
+        """The value of an attribute, or unknown where it is a container that some function changes,
+        by the text of the modules of its class and of whoever reads it."""
+        depth = change_depth(value)
+        if depth and self.changed_in_place(info, name, depth > 1, fr):
+            why = unknown(f"attribute {info.name}.{name} is changed in place")
+            return V(why, value.roots, value.via)
+        return value
+
+    @staticmethod
+    def changed_in_place(info: ClassInfo, name: str, deep: bool, fr: Frame) -> bool:
+        """Whether a function of these modules changes a container in an attribute, under whatever name."""
+        modules = [owner.module for owner in info.mro()]
+        return any(module.changes_attribute(name, deep) for module in dict.fromkeys([*modules, fr.module]))
 
     def rewritten(self, info: ClassInfo, name: str) -> bool:
         """Whether an attribute is assigned anywhere but in its constructor (by the text of its module)."""

@@ -57,8 +57,8 @@ class Builtin(Attributes):
         roots, via = self._provenance(args)
         if name in MUTATORS:
             self.touch(this, fr)
-            if name == "setdefault" or name == "pop":
-                fr.raises += 1
+            if name in ("setdefault", "pop", "popitem", "remove"):
+                fr.fail()
                 return V(unknown(f"call {name}()"), roots, via)
         if isinstance(this, Map):
             if name == "get" and args:
@@ -183,7 +183,7 @@ class Builtin(Attributes):
         if name in _FOLD and not (kwargs and name != "dict"):
             out = self._lift(lambda *a: self._fold(name, a, fr), args)
             if any(isinstance(s, Unknown) for s in out.scalars()):
-                fr.raises += 1
+                fr.fail()
             return out
         fr.raises += 1
         roots, via = self._provenance(args) if name in ("max", "min", "sorted") else (EMPTY, EMPTY)

@@ -36,6 +36,7 @@ class Module:
         self.aliases: dict[str, str] = {}  # imported name -> the other name it is bound to here
         self.poked: dict[str, bool] = {}  # attribute -> whether code other than methods assigns it
         self.hoisted: dict[str, Any] | None = None
+        self._answers: dict[tuple[Any, ...], bool] = {}
         self._reassigned: dict[str, int] | None = None
         self._rebound: frozenset[str] | None = None
         self.forked = False  # whether a statement at the top is not run on all targets
@@ -105,9 +106,20 @@ class Module:
             self._reassigned = self.ask(textual.reassigned)
         return self._reassigned
 
-    def mutated(self, name: str) -> bool:
-        """Whether some function changes the container bound to a module name."""
-        return bool(self.ask(textual.mutated, name))
+    def mutated(self, name: str, deep: bool) -> bool:
+        """Whether some function changes the container bound to a name, or where ``deep`` what it holds."""
+        return self._changed(textual.mutated, name, deep)
+
+    def changes_attribute(self, name: str, deep: bool) -> bool:
+        """Whether some function changes a container in an attribute, or where ``deep`` what it holds."""
+        return self._changed(textual.changes_attribute, name, deep)
+
+    def _changed(self, question: Callable[..., bool], name: str, deep: bool) -> bool:
+        key = (question, name, deep)
+        hit = self._answers.get(key)
+        if hit is None:
+            hit = self._answers[key] = bool(self.ask(question, name, "deep" if deep else ""))
+        return hit
 
 
 _WRITE = re.compile(

@@ -19,6 +19,7 @@ from auditor.program.values import (
     Seq,
     Unknown,
     V,
+    change_depth,
     make,
     reasons_of,
     unknown,
@@ -173,5 +174,10 @@ class Construction(Functions):
         written = self.written_by(method.function, fr.owner)
         for key in keys:
             name = key[len(prefix) :].split(".", 1)[0]
-            if written is None or name in written:
+            depth = change_depth(fr.env[key])
+            if (
+                written is None
+                or name in written
+                or (depth and fr.owner is not None and self.changed_in_place(fr.owner, name, depth > 1, fr))
+            ):
                 del fr.env[key]

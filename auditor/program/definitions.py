@@ -9,7 +9,7 @@ from auditor.program.classes import ClassInfo
 from auditor.program.construction import Construction
 from auditor.program.frames import Frame
 from auditor.program.source import Irregular, Segment
-from auditor.program.syntax import hands_on, has_yield, source_of
+from auditor.program.syntax import hands_on, has_yield, may_mutate, source_of
 from auditor.program.values import (
     Bound,
     ClassRef,
@@ -79,6 +79,7 @@ class Definitions(Construction):
         owner = fr.owner if fr.kind == "class" else None
         function = Function(fr.module, node.name, qualname, segment, owner, closure)
         self.visit_signature(node, fr)
+        self._lend_defaults(node, fr)
         self._loosen(node, fr)
         self._bind(node.name, V(function), fr, node)
         self._mark_hot(node, fr)
@@ -96,6 +97,15 @@ class Definitions(Construction):
         text = "\n".join(lines[node.lineno - first : (node.end_lineno or node.lineno) - first + 1])
         if self.hot_pattern().search(text) or any(name in text for name in fr.marked):
             fr.marked.add(node.name)
+
+    def _lend_defaults(self, node: Any, fr: Frame) -> None:
+        """Containers that a function inside has for defaults are open from here on if it may change them."""
+        defaults = [d for d in (*node.args.defaults, *node.args.kw_defaults) if d is not None]
+        if any(not isinstance(d, ast.Constant) for d in defaults) and may_mutate(node.body):
+            recorder, fr.recorder = fr.recorder, None
+            for default in defaults:
+                self.touch_value(self.ev(default, fr), fr)
+            fr.recorder = recorder
 
     @staticmethod
     def _loosen(node: Any, fr: Frame) -> None:
@@ -145,6 +155,7 @@ class Definitions(Construction):
         function = Function(
             fr.module, "<lambda>", qualname, segment, None, fr if fr.kind != "module" else None
         )
+        self._lend_defaults(definition, fr)
         if fr.recorder is not None:
             fr.nested.append((function, fr.env))
         return V(function)

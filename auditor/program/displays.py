@@ -25,6 +25,9 @@ from auditor.program.values import (
     unknown,
 )
 
+#: How the reason of a comprehension begins whose length is not known, but what stands in it is.
+ITEMS = "items of"
+
 
 class Displays(Operators):
     """Sequences, dictionaries, formatted text, and what is taken out of them."""
@@ -131,7 +134,7 @@ class Displays(Operators):
             self.record_table(node, base, index, fr)
         out = self._zip(base, index, lambda b, k: self.item(b, k, node))
         if any(isinstance(s, Unknown) for s in out.scalars()):
-            fr.raises += 1
+            fr.fail()
         return out
 
     def item(self, base: Any, key: Any, node: ast.AST | None = None) -> Any:
@@ -209,6 +212,7 @@ class Displays(Operators):
         if inner.raises:
             # no round may come to the call that raises, and a generator may never be asked
             fr.raises += 1
+            fr.failed += bool(inner.failed)
             fr.thrown |= inner.thrown
             fr.must, fr.stay = fr.must & ~inner.thrown, fr.stay & ~inner.thrown
         return value
@@ -216,6 +220,7 @@ class Displays(Operators):
     def _rounds(self, node: Any, inner: Frame) -> V:
         """A comprehension over anything: one round stands for all."""
         roots = via = EMPTY
+        what = "comprehension"
         for generator in node.generators:
             self.ev(generator.iter, inner)
             self.assign(generator.target, V(unknown(f"loop {short(generator.target)}")), inner)
@@ -228,7 +233,9 @@ class Displays(Operators):
             if child is not None:
                 value = self.ev(child, inner)
                 roots, via = roots | value.roots, via | value.via
-        return V(unknown(f"comprehension {short(node, 40)}"), roots, via)
+                if value.roots and any(is_const(s) and s is not None for s in value.scalars()):
+                    what = ITEMS
+        return V(unknown(f"{what} {short(node, 40)}"), roots, via)
 
     def _unrolled(self, node: Any, fr: Frame, inner: Frame) -> V | None:
         """A comprehension over a known short sequence, or None."""

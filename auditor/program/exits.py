@@ -59,7 +59,7 @@ class Exits(Definitions):
         fr.stay &= ~f
 
     def _try(self, node: Any, fr: Frame) -> None:
-        before, state, raises = dict(fr.env), (fr.may, fr.must, fr.stay), fr.raises
+        before, state, raises, failed = dict(fr.env), (fr.may, fr.must, fr.stay), fr.raises, fr.failed
         thrown, fr.thrown = fr.thrown, 0
         touched, returned = len(fr.touched), len(fr.returns)
         fr.guarded += 1
@@ -67,7 +67,7 @@ class Exits(Definitions):
         fr.guarded -= 1
         body_raises = fr.raises > raises
         if catches_all(node):
-            fr.thrown, fr.raises = thrown, raises
+            fr.thrown, fr.raises, fr.failed = thrown, raises, failed
         else:
             fr.thrown |= thrown
         if not body_raises:

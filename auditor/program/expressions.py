@@ -12,6 +12,7 @@ from auditor.program.externals import CUDA_BUILD, CUDA_VERSION
 from auditor.program.frames import Frame
 from auditor.program.syntax import dotted, short
 from auditor.program.values import (
+    Unknown,
     V,
     unknown,
 )
@@ -149,7 +150,14 @@ class Expressions(Displays):
             ast.Invert: operator.invert,
         }
         op = ops[type(node.op)]
-        return self._map(value, lambda s: self._arith1(op, s))
+        return self._checked(self._map(value, lambda s: self._arith1(op, s)), fr)
+
+    @staticmethod
+    def _checked(value: V, fr: Frame) -> V:
+        """What came out of an operation that raises on what it is not made for."""
+        if any(isinstance(s, Unknown) for s in value.scalars()):
+            fr.fail()
+        return value
 
     def _ifexp(self, node: ast.IfExp, fr: Frame) -> V:
         test = self.ev(node.test, fr)
@@ -173,6 +181,8 @@ class Expressions(Displays):
         for op, right_node in zip(node.ops, node.comparators):
             right = self.ev(right_node, fr)
             link = self._zip(left, right, lambda x, y, op=op: self.compare_one(op, x, y))  # type: ignore[misc]
+            if not isinstance(op, (ast.Is, ast.IsNot, ast.Eq, ast.NotEq)):
+                self._checked(link, fr)
             if isinstance(op, (ast.Is, ast.IsNot)) and CUDA_VERSION in link.roots:
                 link.roots = (link.roots - {CUDA_VERSION}) | {CUDA_BUILD}
             result = link if result is None else self._connect(result, link, True)
@@ -185,4 +195,4 @@ class Expressions(Displays):
         op = _ARITH.get(type(node.op))
         if op is None:
             return V(unknown(f"value {short(node)}"), a.roots | b.roots, a.via | b.via)
-        return self._zip(a, b, lambda x, y: self.arith(op, x, y))
+        return self._checked(self._zip(a, b, lambda x, y: self.arith(op, x, y)), fr)

@@ -120,7 +120,7 @@ class Flow(Loops):
         fr.globals.update(node.names)
 
     def _delete(self, node: ast.Delete, fr: Frame) -> None:
-        fr.raises += 1  # what is not there cannot be deleted
+        fr.fail()  # what is not there cannot be deleted
         for target in node.targets:
             name = dotted(target)
             if name:
@@ -179,7 +179,7 @@ class Flow(Loops):
                 self._write_field(target.attr, value, fr)
         elif isinstance(target, (ast.Tuple, ast.List)):
             if not all(isinstance(s, Seq) and len(s.items) == len(target.elts) for s in value.scalars()):
-                fr.raises += 1  # too many or too few of them
+                fr.fail()  # too many or too few of them
             for i, item in enumerate(target.elts):
                 if isinstance(item, ast.Starred):
                     self.assign(
@@ -219,6 +219,8 @@ class Flow(Loops):
                 scalar.qualname = name
 
     def _write_field(self, name: str, value: V, fr: Frame) -> None:
-        fr.writes[name] = value
+        before = fr.writes.get(name)
+        if before is None or value.roots or not before.roots:
+            fr.writes[name] = value  # of several arms the one that asks the GPU tells more
         if fr.fields is not None:
             fr.fields[name] = value

@@ -46,6 +46,7 @@ class Frame:
         "marked",
         "heads",
         "late",
+        "failed",
     )
 
     def __init__(
@@ -78,6 +79,7 @@ class Frame:
         self.tests: list[V] = []  # tests of the branches we are in
         self.left: list[V] = []  # tests of branches that some path left by return or raise
         self.raises = 0  # counts what may raise
+        self.failed = 0  # counts what may raise here and now, calls of what is not known left out
         self.guarded = 0  # inside try bodies
         self.nested: list[tuple[Any, dict[str, V]]] = []
         self.writes: dict[str, V] = {}
@@ -97,6 +99,12 @@ class Frame:
         self.touched: list[Any] = []  # containers changed in place
         self.loose: set[str] = set()  # names that functions inside rebind
         self.effects: dict[tuple[str, str], V] = {}  # module globals that called functions have set
+
+    def fail(self) -> None:
+        """Note an operation that may raise: whoever calls this function may get that too. (That calls of what
+        is not known may raise is supposed of no function that is called.)"""
+        self.raises += 1
+        self.failed += 1
 
     @classmethod
     def of(

@@ -7,7 +7,9 @@ from typing import Any
 
 from auditor.program.calls import MAX_DEPTH, Calls, given_reasons
 from auditor.program.frames import Frame
+from auditor.program.nodes import walk
 from auditor.program.source import Irregular
+from auditor.program.syntax import may_mutate
 from auditor.program.values import (
     EMPTY,
     Bound,
@@ -21,6 +23,7 @@ from auditor.program.values import (
     Seq,
     Unknown,
     V,
+    change_depth,
     contains,
     is_const,
     make,
@@ -61,7 +64,7 @@ class Functions(Calls):
                 return value
         if fr is not None:
             fr.raises += 1
-            for value in (*args, *kwargs.values()):
+            for value in (V(function), *args, *kwargs.values()):
                 self.touch_value(value, fr)
         typed = self.returned_type(function)
         if typed is not None:
@@ -140,7 +143,8 @@ class Functions(Calls):
                 if caller is not None and key in self._comebacks:
                     back, thrown, changed, fails = self._comebacks[key]
                     self._come_back(caller, back, thrown)
-                    caller.raises += fails
+                    if fails:
+                        caller.fail()
                     for i, value in enumerate((*args, *kwargs.values())):
                         if i in changed:
                             self.touch_value(value, caller)
@@ -179,7 +183,8 @@ class Functions(Calls):
         }
         if caller is not None:
             self._come_back(caller, back, fr.thrown)
-            caller.raises += bool(fr.raises)
+            if fr.failed:
+                caller.fail()
             for scalar in fr.touched:
                 self.touch(scalar, caller)
         if self.steps < 0 <= saved and depth == 0:
@@ -211,8 +216,8 @@ class Functions(Calls):
         if key is not None and self.steps >= 0:
             if effects:
                 self._effects[key] = effects
-            if back != self.full or fr.thrown or changed or fr.raises:
-                self._comebacks[key] = (back, fr.thrown, changed, bool(fr.raises))
+            if back != self.full or fr.thrown or changed or fr.failed:
+                self._comebacks[key] = (back, fr.thrown, changed, bool(fr.failed))
             self._memo[key] = value
             self.memo_names.setdefault(function.segment.serial, []).append(key)
         return value
@@ -236,15 +241,48 @@ class Functions(Calls):
     def _touch_inside(self, scalar: Any, fr: Frame, depth: int) -> None:
         if isinstance(scalar, Map) or (isinstance(scalar, Seq) and scalar.kind in ("list", "set")):
             self.touch(scalar, fr)
-        if depth and isinstance(scalar, Seq):
-            for item in scalar.items:
-                self._touch_inside(item, fr, depth - 1)
+        inner: Any = ()
+        if isinstance(scalar, Seq):
+            inner = scalar.items
+        elif isinstance(scalar, Map):
+            inner = scalar.items.values()
+        elif isinstance(scalar, Unknown):
+            inner = scalar.options or ()
+        elif isinstance(scalar, Function):
+            inner = self._closed_over(scalar)
+        elif isinstance(scalar, (Bound, Partial)):
+            given = (scalar.this,) if isinstance(scalar, Bound) else (*scalar.args, *scalar.kwargs.values())
+            inner = (scalar.function, *(s for v in given for s in v.scalars()))
+            if isinstance(scalar, Partial):
+                inner = (*scalar.function.scalars(), *inner[1:])
+        elif isinstance(scalar, Instance) and depth == 3:
+            inner = [s for v in (scalar.attrs or {}).values() for s in v.scalars()]
+        for item in inner if depth else ():
+            self._touch_inside(item, fr, depth - 1)
+
+    @staticmethod
+    def _closed_over(function: Function) -> list[Any]:
+        """What the names mean that a function takes from the functions around it, where it may change it."""
+        frame = function.closure
+        if frame is None:
+            return []
+        node: Any = function.segment.node()
+        if not may_mutate(node.body):
+            return []
+        names = {child.id for child in walk(node) if isinstance(child, ast.Name)}
+        out: list[Any] = []
+        while frame is not None and frame.kind != "module":
+            out += [s for name in names & frame.env.keys() for s in frame.env[name].scalars()]
+            frame = frame.parent
+        return out
 
     def touch(self, scalar: Any, fr: Frame) -> None:
         """Forget what is known of every name that holds a container which changes in place."""
         if not isinstance(scalar, (Seq, Map)):
             return
         fr.touched.append(scalar)
+        if fr.kind == "module":
+            self._changed_above[id(scalar)] = scalar
         frame: Frame | None = fr
         while frame is not None:
             self.spoil(scalar, frame.env)
@@ -342,8 +380,15 @@ class Functions(Calls):
             if default is None or isinstance(default, (ast.List, ast.Dict, ast.Set)):
                 # a container made once may have been changed by an earlier call
                 env[name] = V(unknown(f"argument {name}"))
+            elif isinstance(default, ast.Constant):
+                env[name] = V(default.value)
+            elif function.closure is not None:
+                env[name] = V(unknown(f"argument {name}"))  # of a time when names had other values
             else:
                 if scope is None:
                     scope = self.module_frame(function.module)
-                env[name] = self.ev(default, scope)
+                value = self.ev(default, scope)
+                if not isinstance(default, (ast.Name, ast.Attribute)) and change_depth(value):
+                    value = V(unknown(f"argument {name}"), value.roots, value.via)
+                env[name] = value
         return True

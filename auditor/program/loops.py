@@ -17,7 +17,19 @@ from auditor.program.values import (
 )
 
 #: What a frame gets back after statements that were run quietly.
-_CONTROL = ("env", "may", "must", "stay", "recorder", "returns", "left", "raises", "thrown", "nested")
+_CONTROL = (
+    "env",
+    "may",
+    "must",
+    "stay",
+    "recorder",
+    "returns",
+    "left",
+    "raises",
+    "failed",
+    "thrown",
+    "nested",
+)
 
 
 class Loops(Branches):

@@ -56,6 +56,7 @@ class Modules(Flow):
         self.steps = STEPS
         self._alive: list[Any] = []
         self._kept: dict[int, Any] = {}
+        self._changed_above: dict[int, Any] = {}
         self._checks: set[str] = set()
         self.memo_names: dict[int, list[Any]] = {}
         self.problems: dict[str, tuple[int, str]] = {}
@@ -82,6 +83,7 @@ class Modules(Flow):
         self._declared: dict[str, list[tuple[str, str]]] | None = None
         self._index: dict[str, set[str]] | None = None
         self._star_files: set[str] = set()
+        self._lazy_files: list[str] = []  # those that answer for names by ``__getattr__``
         self.passed: dict[int, dict[str, tuple[frozenset[str], frozenset[str]]]] = {}
         self.revisit: dict[int, Function] = {}
         self._argument_classes = {s.symbol for s in getattr(profile, "arguments", ())}

@@ -12,12 +12,11 @@ from auditor.program.values import (
     Deferred,
     External,
     Function,
-    Map,
     ModuleRef,
     Partial,
     Pending,
-    Seq,
     V,
+    change_depth,
     unknown,
 )
 
@@ -55,6 +54,8 @@ class Names(Expressions):
                 if (module.name, name) in fr.effects:
                     # a function called further up has set it, or may have
                     return V(unknown(f"global {name}"), value.roots, value.via)
+                if fr is self._frames.get(module.name):
+                    return self._settled_global(module, name, value)
                 return self.boundary(module, name, value)
         frame = fr
         while frame is not None:
@@ -80,7 +81,7 @@ class Names(Expressions):
             return V(module.name)
         if name == "__file__":
             return V(unknown("__file__"))
-        fr.raises += 1
+        fr.fail()
         return V(External(f"builtins.{name}"))
 
     def global_value(self, module: Any, name: str) -> V | None:
@@ -101,9 +102,7 @@ class Names(Expressions):
         if type(value.one) is Deferred:
             value = self.force(module, name, value.one)
         if type(value.one) is Pending:
-            value = self.resolve(value.one)
-            module.globals[name] = value
-            return value
+            value = module.globals[name] = self.resolve(value.one)
         return self._settled_global(module, name, value)
 
     def _from_stars(self, module: Any, name: str) -> V | None:
@@ -119,10 +118,9 @@ class Names(Expressions):
         return None
 
     def _settled_global(self, module: Any, name: str, value: V) -> V:
-        if any(
-            isinstance(s, Map) or (isinstance(s, Seq) and s.kind in ("list", "set")) for s in value.scalars()
-        ):
-            if module.mutated(name):
+        depth = change_depth(value)
+        if depth:
+            if module.mutated(name, depth > 1) or any(id(s) in self._changed_above for s in value.scalars()):
                 return V(unknown(f"global {name} is changed by functions"), value.roots, value.via)
         return self.boundary(module, name, value)
 

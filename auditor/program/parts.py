@@ -38,6 +38,10 @@ class Parts:
     #: Objects that are kept alive because their ids are keys.
     _alive: list[Any]
     _kept: dict[int, Any]
+    #: Frames at the end of modules, by name.
+    _frames: dict[str, Frame]
+    #: Containers that statements at the top of a module change, by id.
+    _changed_above: dict[int, Any]
     memo_names: dict[int, list[Any]]
     _memo: dict[Any, V]
     _running: set[Any]

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from auditor.program import externals
+from auditor.program import externals, textual
 from auditor.program.classes import ClassInfo, Module
 from auditor.program.frames import Frame
 from auditor.program.imports import imported_modules
@@ -165,6 +165,8 @@ class Program(Visiting):
             data = self.peek(path)
             if b"import *" in data:
                 self._star_files.add(path)
+            if textual.answers_by_name(data):
+                self._lazy_files.append(path)
             for target in imported_modules(data, name, path.endswith("__init__.py"), package):
                 index.setdefault(target, set()).add(path)
         return index
@@ -182,6 +184,11 @@ class Program(Visiting):
         home = entry.module.path
         if home in self.files:
             found.add(home)
+        for path in self._lazy_files:
+            # a package that hands on by ``__getattr__`` what its table names
+            if self.watch.ask(path, textual.quotes, entry.short):
+                done.add(self.paths[path])
+                todo.append(self.paths[path])
         while todo:
             provider = todo.pop()
             by_name = index.get(f"{provider}.{entry.short}", set())

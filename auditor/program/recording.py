@@ -7,6 +7,7 @@ import copy
 from typing import Any
 
 from auditor.program import externals
+from auditor.program.displays import ITEMS
 from auditor.program.frames import Frame
 from auditor.program.records import Learned, RawGate
 from auditor.program.summaries import Summaries
@@ -77,7 +78,7 @@ class Recording(Summaries):
             fr.recorder(kind, node, expr, value, fr, None)
 
     def _met_before(self, kind: str, node: Any, fr: Frame) -> bool:
-        """Whether an earlier round of an unrolled loop has met a gate here: it is what this one makes of it too."""
+        """Whether an earlier round of an unrolled loop has met a gate here: it is what all make of it."""
         return bool(fr.late) and (id(node), kind) in self.seen_nodes
 
     def record_argument(self, node: ast.expr, value: V, fr: Frame) -> None:
@@ -167,7 +168,7 @@ class Recording(Summaries):
         of the tree does not change it."""
         recorder, fr.recorder = fr.recorder, None
         nested, fr.nested = fr.nested, []
-        raises, env = fr.raises, fr.env
+        raises, failed, env = fr.raises, fr.failed, fr.env
         state = fr.may, fr.must, fr.stay, fr.thrown
         fr.env = dict(env)
 
@@ -191,7 +192,8 @@ class Recording(Summaries):
         try:
             return source_of(mark(node))
         finally:
-            fr.recorder, fr.nested, fr.raises, fr.env = recorder, nested, raises, env
+            fr.recorder, fr.nested, fr.env = recorder, nested, env
+            fr.raises, fr.failed = raises, failed
             fr.may, fr.must, fr.stay, fr.thrown = state
 
     def _flush(self, key: tuple[str, Any], gates: list[RawGate]) -> None:
@@ -209,9 +211,8 @@ def decides(scalar: Any) -> bool:
             return True
         if scalar.options is not None:
             return all(is_const(o) for o in scalar.options)
-        return any(
-            r.startswith("argument ") for r in scalar.reasons
-        )  # a parameter that receives such a value
+        # a parameter that receives such a value, or a sequence of such values
+        return any(r.startswith(("argument ", ITEMS)) for r in scalar.reasons)
     return is_const(scalar)
 
 

@@ -151,10 +151,17 @@ _PIECE: dict[str, Any] = {
     "writes": lambda piece, name: textual.writes_attribute(piece.peek().encode(), name.encode()),
 }
 _TEXT: dict[str, Any] = {
-    f.__name__: f for f in (textual.reassigned, textual.mutated, textual.assigns_attribute, textual.bound_as)
+    f.__name__: f
+    for f in (
+        textual.reassigned,
+        textual.mutated,
+        textual.changes_attribute,
+        textual.assigns_attribute,
+        textual.bound_as,
+    )
 }
 _FILE: dict[str, Any] = {
-    f.__name__: f for f in (textual.defines_member, textual.writes_attribute, textual.holds)
+    f.__name__: f for f in (textual.defines_member, textual.writes_attribute, textual.quotes, textual.holds)
 }
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from auditor.program.aliases import changed_under_another_name
+from auditor.program.aliases import changed_attribute, changed_under_another_name
 
 _GLOBAL = re.compile(r"\n[ \t]+global[ \t]+([\w, \t]+)")
 _ASSIGNS = re.compile(r"[ \t]*(?::[^=\n]+)?(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)")
@@ -27,8 +27,9 @@ def reassigned(text: str) -> dict[str, int]:
     return out
 
 
-def mutated(text: str, name: str) -> bool:
-    """Whether some function of a module changes the container bound to a module name, under whatever name."""
+def mutated(text: str, name: str, deep: str = "") -> bool:
+    """Whether some function of a module changes the container bound to a module name, under whatever name;
+    ``deep``: or one that it holds."""
     pattern = re.compile(
         rf"{re.escape(name)}(?:\[[^\n=]*\][ \t]*(?://|\*\*|>>|<<|[-+*/|&^%@])?=(?!=)"
         r"|\.(?:append|extend|insert|remove|pop|popitem|clear|update|setdefault|add|discard|sort|reverse)\b)"
@@ -39,7 +40,13 @@ def mutated(text: str, name: str) -> bool:
         before = text[line : match.start()]
         if before[:1] in (" ", "\t") and not (before[-1:].isalnum() or before[-1:] in "_."):
             return True
-    return changed_under_another_name(text, name)
+    return changed_under_another_name(text, name, bool(deep))
+
+
+def changes_attribute(text: str, name: str, deep: str = "") -> bool:
+    """Whether some function of a module changes a container in ``.NAME`` in place, under whatever name;
+    ``deep``: or one that it holds."""
+    return name in text and changed_attribute(text, name, bool(deep))
 
 
 def assigns_attribute(text: str, name: str) -> bool:
@@ -96,6 +103,16 @@ def defines_member(text: bytes, name: bytes) -> bool:
         rb"^[ \t]+(?:(?:async[ \t]+)?def[ \t]+" + word + rb"\b|" + word + rb"[ \t]*[:=])", re.M
     )
     return defines.search(text) is not None
+
+
+def answers_by_name(text: bytes) -> bool:
+    """Whether a module has a ``__getattr__`` of its own."""
+    return b"\ndef __getattr__(" in text
+
+
+def quotes(text: bytes, name: bytes) -> bool:
+    """Whether a name stands in quotes in a module that answers for names by its ``__getattr__``."""
+    return answers_by_name(text) and (b'"' + name + b'"' in text or b"'" + name + b"'" in text)
 
 
 def holds(text: bytes, part: bytes) -> bool:

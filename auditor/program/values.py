@@ -386,6 +386,25 @@ def _changes(scalar: Any) -> bool:
     return isinstance(scalar, Map) or (isinstance(scalar, Seq) and scalar.kind != "tuple")
 
 
+def change_depth(value: V, depth: int = 3) -> int:
+    """0 where nothing of a value can change in place, 1 where it can, 2 where what it holds can."""
+    return max(_change_depth(s, depth) for s in value.scalars())
+
+
+def _change_depth(scalar: Any, depth: int) -> int:
+    own = 1 if _changes(scalar) else 0
+    inner: Any = ()
+    if isinstance(scalar, Seq):
+        inner = scalar.items
+    elif isinstance(scalar, Map):
+        inner = scalar.items.values()
+    elif isinstance(scalar, Unknown):
+        return max((_change_depth(o, depth) for o in scalar.options or ()), default=0)
+    if depth and any(isinstance(s, (Seq, Map)) and _change_depth(s, depth - 1) for s in inner):
+        return 2
+    return own
+
+
 def join_scalars(a: Any, b: Any, why: frozenset[str] = EMPTY) -> Any:
     """What a scalar is when it may be either of two."""
     if same(a, b) and not isinstance(a, Unknown) and (a is b or not _changes(a)):

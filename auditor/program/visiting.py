@@ -281,7 +281,8 @@ class Visiting(Recording):
             )
         if function.owner is not None:
             for name, written in fr.writes.items():
-                if written.roots & externals.ARCH_ROOTS:
+                left = fr.env.get(f"{fr.this}.{name}", written)
+                if (written.roots | left.roots) & externals.ARCH_ROOTS:
                     self._fields.pop((function.owner.segment.serial, name), None)
                     self._summaries.pop(function.segment.serial, None)
                     self.stored_attribute(function.owner, name, fr)

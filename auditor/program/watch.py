@@ -142,7 +142,10 @@ class Questions:
         init = path.endswith("__init__.py")
         imports = imported_modules(data, module, init, self.package)
         passes_on = b"import *" in data or init
+        lazy = textual.answers_by_name(data)
         for name, word, holder, modules in self.readers:
+            if lazy and textual.quotes(data, word):
+                out.append(("lazy", name))
             by_name = {m for m in modules if f"{m}.{name}" in imports}
             seen = modules & imports
             if by_name or (seen and (passes_on or (word in data and holder in data))):

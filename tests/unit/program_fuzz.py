@@ -100,7 +100,9 @@ class Maker:
         self.functions: list[tuple[str, int]] = []  # name, number of parameters
         self.globals: list[str] = []
         self.classes: list[str] = []
+        self.givers: list[str] = []  # functions that return a list of the module
         self.loops = 0
+        self.holders = self.chance(35)  # mostly lists that change under several names
 
     # -- choices -----------------------------------------------------------------------------------
 
@@ -169,19 +171,26 @@ class Maker:
         return str(self.pick(options))
 
     def sequence(self, scope: list[str]) -> str:
-        name = self.named("l", scope)
+        name, obj = self.named("l", scope), self.named("o", scope)
         options: list[Callable[[], str]] = [
             lambda: "[" + ", ".join(self.integer(scope, 0) for _ in range(self.rng.randrange(4))) + "]",
             lambda: f"[i for i in (9, 10, 12) if {self.boolean([*scope, 'i'], 0)}]",
         ]
         if name:
             options += [lambda: name] * 5
+        if obj:
+            options += [lambda: f"{obj}.items", lambda: f"{obj}.items", lambda: f"{obj}.pool"]
+        if self.givers:
+            options += [lambda: f"{self.pick(self.givers)}()"]
         return str(self.pick(options)())
 
     def table(self, scope: list[str]) -> str:
         name = self.named("d", scope)
         if name and self.chance(75):
             return name
+        obj = self.named("o", scope)
+        if obj and self.chance(40):
+            return f"{obj}.table"
         return (
             "{"
             + ", ".join(
@@ -191,6 +200,10 @@ class Maker:
         )
 
     def boolean(self, scope: list[str], depth: int = 2) -> str:
+        if self.holders and self.chance(50):
+            asked = self.pick(("major()", "minor()", "number()"))
+            obj = self.named("o", scope)
+            return f"{obj}.has({asked})" if obj and self.chance(30) else f"{asked} in {self.sequence(scope)}"
         compare = lambda: (
             f"{self.integer(scope, depth - 1)} {self.pick(('==', '!=', '<', '<=', '>', '>='))} {self.integer(scope, depth - 1)}"
         )  # noqa: E731
@@ -251,6 +264,8 @@ class Maker:
                     lambda: f"getattr({obj}, 'on', False)",
                     lambda: f"hasattr({obj}, {self.pick(('on', 'late', 'extra'))!r})",
                     lambda: f"{obj}.size > {self.integer(scope, 0)}",
+                    lambda: f"{obj}.has({self.integer(scope, 0)})",
+                    lambda: f"{self.integer(scope, 0)} in {obj}.items",
                 ]
             calls = [(n, k) for n, k in self.functions if n[0] == "g"]
             if calls:
@@ -284,6 +299,7 @@ class Maker:
             self.rebind,
             self.mutate,
             self.mutate,
+            self.hold,
             self.assign_pair,
             self.assign_list,
             self.assign_dict,
@@ -293,6 +309,9 @@ class Maker:
             self.object_,
             self.gate,
         ]
+        if self.holders:
+            lists = [self.assign_list, self.hold, self.hold, self.mutate, self.mutate, self.mutate]
+            simple = [*lists, self.alias, self.object_, self.gate, self.assign_bool, self.assign_dict]
         if where in ("function", "loop") and self.chance(30):
             simple += [self.leave, self.leave, self.assertion]
         if where == "loop":
@@ -428,8 +447,54 @@ class Maker:
                 f"{name}.late = {self.boolean(scope, 0)}",
                 f"turn({name})",
                 f"del {name}.on",
+                f"{name}.items.append({value})",
+                f"{name}.add({value})",
+                f"{name}.add({value})",
+                f"push({name}.items, {value})",
+                f"put({name}.table, {value}, {self.integer(scope, 0)})",
+                f"{name}.pool.append({value})",
+                f"{name}.items = {self.sequence(scope)}",
             )  # type: ignore[assignment]
         self.add(indent + self.pick(options))
+
+    def hold(self, indent: str, scope: list[str], depth: int, where: str) -> None:
+        """A list that is changed through what holds it, or by somebody it was given to."""
+        value = self.integer(scope, 0)
+        name = self.named("l", scope)
+        if name is None:
+            return self.assign_list(indent, scope, depth, where)
+        fresh = self.fresh("x")
+        others = [n for n in scope if n[0] == "l"]
+        form = self.rng.randrange(8)
+        if form == 0:
+            self.add(f"{indent}{fresh} = {{1: {name}}}")
+            self.add(f"{indent}{fresh}[1].append({value})")
+        elif form == 1:
+            self.add(f"{indent}for {fresh} in ({name}, {self.pick(others)}):")
+            self.add(f"{indent}    {fresh}.append({value})")
+        elif form == 2:
+            self.add(f"{indent}(lambda {fresh}={name}: {fresh}.append({value}))()")
+        elif form == 3:
+            self.add(f"{indent}[{name}, []][0].append({value})")
+        elif form == 4:
+            self.add(f"{indent}def {fresh}(p={name}):")
+            self.add(f"{indent}    p.append({value})")
+            self.add(f"{indent}{fresh}()")
+        elif form == 5:
+            self.add(f"{indent}{fresh} = lambda: {name}")
+            self.add(f"{indent}{fresh}().append({value})")
+        elif form == 6:
+            self.add(f"{indent}{fresh} = partial(push, {name})")
+            self.add(f"{indent}{fresh}({value})")
+        else:
+            obj = self.named("o", scope)
+            if obj is None:
+                self.add(f"{indent}{fresh}, {fresh}b = {name}, 1")
+                self.add(f"{indent}{fresh} += [{value}]")
+            else:
+                self.add(f"{indent}{obj}.items = {name}")
+                self.add(f"{indent}{fresh} = {obj}.items")
+                self.add(f"{indent}{fresh}.append({value})")
 
     def unpack(self, indent: str, scope: list[str], depth: int, where: str) -> None:
         a, b = self.fresh("i"), self.fresh("i")
@@ -615,7 +680,7 @@ class Maker:
             scope.append(extra)
         if self.chance(10):
             extra = self.fresh("l")
-            shown.append(f"{extra}=[]")
+            shown.append(f"{extra}={self.named('l', self.globals) or '[]'}")
             scope.append(extra)
         if self.chance(10):
             extra = self.fresh("l")
@@ -649,6 +714,8 @@ class Maker:
         base = self.pick(self.classes) if self.classes and self.chance(50) else ""
         self.add(f"class {name}({base}):" if base else f"class {name}:")
         self.add(f"    kind = {self.integer(self.globals, 0)}")
+        if not base:
+            self.add(f"    pool = {self.sequence([])}")
         if self.chance(40):
             self.add(f"    on = {self.boolean(self.globals, 1)}")
         if not base or self.chance(40):
@@ -657,6 +724,8 @@ class Maker:
                 self.add("        super().__init__(on, size)")
             self.add(f"        self.on = {self.pick(('on', self.boolean([], 1), 'on and IS_NEW'))}")
             self.add(f"        self.size = {self.pick(('size', self.integer([], 1)))}")
+            self.add(f"        self.items = {self.pick(('[size]', self.sequence([])))}")
+            self.add(f"        self.table = {self.pick(('{size: 1}', self.table([])))}")
             if self.chance(40):
                 self.add(f"        if {self.boolean([], 1)}:")
                 self.add(f"            self.{self.pick(('on', 'size', 'late'))} = {self.integer([], 0)}")
@@ -675,6 +744,31 @@ class Maker:
             if self.chance(40):
                 self.add("        self.size += value")
             self.add(f"        return self.size + {self.pick(('value', 'self.kind', 'major()'))}")
+            self.add("    def add(self, value):")
+            self.add(
+                self.pick(
+                    (
+                        "        self.items.append(value)",
+                        "        held = self.items\n        held.append(value)",
+                        "        push(self.items, value)",
+                        "        held = self.pool\n        held += [value]",
+                        "        self.table[value] = 1",
+                        "        for held in (self.items, self.pool):\n            held.append(value)",
+                        "        return value",
+                    )
+                )
+            )
+            self.add("    def has(self, value):")
+            self.add(
+                self.pick(
+                    (
+                        "        return value in self.items",
+                        "        self.add(value)\n        return value in self.items",
+                        "        self.items = [value]\n        self.add(major())\n        return major() in self.items",
+                        "        return major() in self.items or value in self.pool",
+                    )
+                )
+            )
             self.add("    def switch(self):")
             self.add(f"        self.on = {self.pick(('not self.on', self.boolean([], 1), 'False'))}")
         self.add("")
@@ -700,9 +794,13 @@ class Maker:
         self.add("def turn(thing):")
         self.add("    thing.on = not thing.on")
         self.add("")
-        for _ in range(self.rng.randrange(3)):
+        for _ in range(max(self.rng.randrange(3), self.holders)):
             self.class_()
-        self.block("", self.globals, self.rng.randrange(4), 1, "module")
+        self.block("", self.globals, self.rng.randrange(4) + 3 * self.holders, 1, "module")
+        for name in [n for n in self.globals if n[0] == "l" and self.chance(30)]:
+            self.givers.append(self.fresh("h"))
+            self.add(f"def {self.givers[-1]}():")
+            self.add(f"    return {name}")
         for _ in range(self.rng.randrange(1, 4)):
             self.function()
         if self.chance(30):
