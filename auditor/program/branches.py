@@ -96,7 +96,10 @@ class Branches(Exits):
             if narrow is not None:
                 self._narrow(narrow, not ends, fr)
             fr.may, fr.must, fr.stay = arm_may, must & sure, self.full
+            counts = fr.raises, fr.failed
             self.block(body, fr)
+            if not arm_may:
+                fr.raises, fr.failed = counts
             ends.append((fr.may, fr.stay, fr.env))
         fr.tests.pop()
         (may_a, stay_a, env_a), (may_b, stay_b, env_b) = ends

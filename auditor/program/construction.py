@@ -92,10 +92,7 @@ class Construction(Functions):
         for scalar in inner.touched:
             self.touch(scalar, fr)
         assert obj.attrs is not None
-        prefix = f"{inner.this}."
-        for key, value in inner.env.items():
-            if key.startswith(prefix) and key.count(".") == 1:
-                obj.attrs[key[len(prefix) :]] = value
+        obj.attrs.update(self.final_fields(inner))
 
     def _record(self, info: ClassInfo, args: list[V], kwargs: dict[str, V], fr: Frame) -> V:
         fields = info.record_fields()

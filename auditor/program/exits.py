@@ -31,11 +31,28 @@ class Exits(Definitions):
         if fr.may:
             roots, via, why = fr.control()
             fr.returns.append((fr.may, value, roots, via, why))
-            self._keep_fields(fr)
+            if fr.this is not None:
+                fr.kept.append((fr.may, self._fields_of(fr), V(Unknown(why), roots, via)))
         self._stop(fr)
 
-    def _keep_fields(self, fr: Frame) -> None:
-        """Hook for constructors that return early; a later write then cannot be sure."""
+    @staticmethod
+    def _fields_of(fr: Frame) -> dict[str, V]:
+        prefix = f"{fr.this}."
+        return {key: v for key, v in fr.env.items() if key.startswith(prefix) and key.count(".") == 1}
+
+    def final_fields(self, fr: Frame) -> dict[str, V]:
+        """The attributes of the object that a method leaves, by name, however it returns."""
+        may, fields = fr.may, self._fields_of(fr)
+        for mask, kept, test in fr.kept:
+            if not may:
+                may, fields = mask, kept
+                continue
+            for key in fields.keys() | kept.keys():
+                a, b = fields.get(key), kept.get(key)
+                a, b = a or self._unwritten(key, fr), b or self._unwritten(key, fr)
+                fields[key] = self.select(may, mask, a, b, test)
+            may |= mask
+        return {key.partition(".")[2]: value for key, value in sorted(fields.items())}
 
     def _raise(self, node: ast.Raise, fr: Frame) -> None:
         fr.raises += 1

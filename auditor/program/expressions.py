@@ -133,7 +133,10 @@ class Expressions(Displays):
             go, stop = (t, f) if is_and else (f, t)
             thrown, fr.thrown = fr.thrown, 0
             fr.may, fr.must = may & go, must & ~stop
+            counts = fr.raises, fr.failed
             other = self.ev(right, fr)
+            if not may & go:  # it is not asked
+                fr.raises, fr.failed = counts
             fr.may = (may & stop) | fr.may
             fr.must, fr.stay = must & ~fr.thrown, stay & ~fr.thrown
             fr.thrown |= thrown
@@ -166,10 +169,16 @@ class Expressions(Displays):
         may, must, stay = fr.may, fr.must, fr.stay
         thrown, fr.thrown = fr.thrown, 0
         fr.may, fr.must = may & t, must & ~f
+        counts = fr.raises, fr.failed
         a = self.ev(node.body, fr)
+        if not may & t:
+            fr.raises, fr.failed = counts
         may_a = fr.may
         fr.may, fr.must = may & f, must & ~t
+        counts = fr.raises, fr.failed
         b = self.ev(node.orelse, fr)
+        if not may & f:
+            fr.raises, fr.failed = counts
         fr.may |= may_a
         fr.must, fr.stay = must & ~fr.thrown, stay & ~fr.thrown
         fr.thrown |= thrown

@@ -90,7 +90,7 @@ class Flow(Loops):
             return False
         first, lines = fr.text  # type: ignore[misc]
         text = "\n".join(lines[node.lineno - first : (node.end_lineno or node.lineno) - first + 1])
-        if self.hot_pattern().search(text):
+        if self.hot_pattern().search(text) or (self._check_text and self._check_text.search(text)):
             return False
         frame: Frame | None = fr
         while frame is not None:

@@ -47,6 +47,7 @@ class Frame:
         "heads",
         "late",
         "failed",
+        "kept",
     )
 
     def __init__(
@@ -95,6 +96,8 @@ class Frame:
             self.heads = {key.split(".", 1)[0] for key in env if "." in key}
         self.marked: set[str] = set()  # local names that were bound to a value with roots
         self.late = 0  # targets on which an earlier round of an unrolled loop has run
+        #: Of each return: its targets, the attributes of the object there, and what decides that it is met.
+        self.kept: list[tuple[int, dict[str, V], V]] = []
         self.thrown = 0  # targets on which an explicit raise may have left the body
         self.touched: list[Any] = []  # containers changed in place
         self.loose: set[str] = set()  # names that functions inside rebind

@@ -24,6 +24,7 @@ _CONTROL = (
     "stay",
     "recorder",
     "returns",
+    "kept",
     "left",
     "raises",
     "failed",
@@ -125,7 +126,8 @@ class Loops(Branches):
         to see which."""
         kept = [getattr(fr, name) for name in _CONTROL]
         start = len(fr.touched)
-        fr.env, fr.recorder, fr.returns, fr.left, fr.nested = dict(fr.env), None, [], [], []
+        fr.env, fr.recorder = dict(fr.env), None
+        fr.returns, fr.kept, fr.left, fr.nested = [], [], [], []
         if isinstance(node, (ast.For, ast.AsyncFor)):
             self.assign(node.target, V(unknown(f"loop {short(node.target)}")), fr)
         self.block(node.body, fr)

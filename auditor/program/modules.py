@@ -58,6 +58,10 @@ class Modules(Flow):
         self._kept: dict[int, Any] = {}
         self._changed_above: dict[int, Any] = {}
         self._checks: set[str] = set()
+        self._check_words: set[str] = set()  # names of those that are not learned
+        self._check_text: Words | None = None
+        self.asides: list[Learned] = []
+        self._visited: dict[tuple[str, Any], Function] = {}
         self.memo_names: dict[int, list[Any]] = {}
         self.problems: dict[str, tuple[int, str]] = {}
         self.learned: dict[str, Learned] = {}

@@ -40,6 +40,8 @@ class Parts:
     _kept: dict[int, Any]
     #: Frames at the end of modules, by name.
     _frames: dict[str, Frame]
+    #: Names of functions that raise on some GPUs only and that are not learned.
+    _check_text: Words | None
     #: Containers that statements at the top of a module change, by id.
     _changed_above: dict[int, Any]
     memo_names: dict[int, list[Any]]
@@ -96,9 +98,14 @@ class Parts:
         def opaque_decorator(self, function: Function, fr: Frame) -> bool: ...
 
         # branches
+        def _unwritten(self, key: str, fr: Frame) -> V: ...
+
         def _merge(
             self, ma: int, a: dict[str, V], mb: int, b: dict[str, V], test: V, fr: Frame
         ) -> dict[str, V]: ...
+
+        # exits
+        def final_fields(self, fr: Frame) -> dict[str, V]: ...
 
         # flow
         def block(self, body: list[ast.stmt], fr: Frame) -> None: ...
@@ -162,6 +169,8 @@ class Parts:
         def is_hot(self, function: Function) -> bool: ...
 
         def hot_pattern(self) -> Words: ...
+
+        def readers(self, entry: Any, index: dict[str, set[str]]) -> set[str]: ...
 
         def note_arguments(self, function: Function, args: list[V], kwargs: dict[str, V]) -> None: ...
 

@@ -57,7 +57,7 @@ class Program(Visiting):
         self._round({path: pattern for path in first})
         rounds = 0
         while rounds < 60:
-            if not (self.fresh or self.revisit or self._later):
+            if not (self.fresh or self.revisit or self.asides or self._later):
                 self.learn_helpers()
                 if not self.fresh:
                     break
@@ -66,6 +66,7 @@ class Program(Visiting):
                 if not self.is_excluded(function.module.path):
                     self._later[(function.module.path, function.segment.start)] = function
             self.revisit = {}
+            self.visit_again(index)
             if not self.fresh:
                 # all names that short functions and constants carry are known: now the long ones
                 later, self._later = self._later, {}

@@ -160,11 +160,7 @@ class Summaries(Modules):
         saved, self.steps = self.steps, STEPS
         self.block(node.body, fr)
         self.steps = saved
-        prefix = f"{fr.this}."
-        out: dict[str, V] = {}
-        for key, value in fr.env.items():
-            if key.startswith(prefix) and key.count(".") == 1:
-                out[key[len(prefix) :]] = value
+        out = self.final_fields(fr)
         for key, value in fr.writes.items():
             if key not in out:
                 # written on a path that left early, or forgotten because a later call may change it

@@ -142,6 +142,8 @@ class Visiting(Recording):
         saved = self.steps, self.sink, self.seen_nodes
         self.steps = STEPS
         outer = key is not None
+        if key is not None:
+            self._visited[key] = function
         if outer:
             self.sink, self.seen_nodes = [], set()
         fr = self._entry(function, node, self._record_raw)
@@ -203,19 +205,34 @@ class Visiting(Recording):
                     self.visit(method)
 
     def _learn_check(self, function: Function, node: Any, value: V) -> None:
-        """A short function, or a constructor, that raises on some GPUs only: those who call it go on or do
-        not."""
-        if function.segment.longer(BIG_FUNCTION):
+        """A function that raises on some GPUs only: its callers go on or do not. A short one, or a short
+        constructor, is learned; others, and short methods, count where somebody is visited anyway."""
+        method = function.owner is not None and function.name != "__init__"
+        if function.segment.longer(SHORT if method else BIG_FUNCTION):
             return
         name = function.fullname
         if name not in self._checks and not self.is_excluded(function.module.path):
             self._checks.add(name)
-            called, kind = function.name, "function"
-            if function.owner is not None and called == "__init__":
+            called = function.name
+            if function.owner is not None and not method:
                 called = function.owner.name
-            elif function.owner is not None:
-                kind = "method"
-            self.fresh.append(Learned(name, function.module, called, node.lineno, kind, value))
+            kind = "method" if method else "function"
+            entry = Learned(name, function.module, called, node.lineno, kind, value)
+            (self.asides if method or function.segment.longer(SHORT) else self.fresh).append(entry)
+
+    def visit_again(self, index: dict[str, set[str]]) -> None:
+        """Note that the visited functions that mention one of the functions that raise are to be visited once
+        more, with these calls looked at."""
+        asides, self.asides = self.asides, []
+        for entry in asides:
+            self._check_words.add(entry.short)
+            paths = self.readers(entry, index)
+            word = Words({entry.short})
+            for key, function in self._visited.items():
+                if function.module.path in paths and word.search(function.segment.peek()):
+                    self._later[key] = function
+        if asides:
+            self._check_text = Words(self._check_words)
 
     @staticmethod
     def _around(fr: Frame, node: Any) -> Frame:
@@ -245,7 +262,7 @@ class Visiting(Recording):
             and (
                 fr.thrown != self.full
                 or any(t.roots & externals.ARCH_ROOTS for t in fr.left)
-                or not (fr.may or fr.returns)
+                or (function.owner is None and not (fr.may or fr.returns))
             )
         ):
             self._learn_check(function, node, value)
@@ -280,8 +297,9 @@ class Visiting(Recording):
                 value,
             )
         if function.owner is not None:
+            final = self.final_fields(fr) if fr.writes else {}
             for name, written in fr.writes.items():
-                left = fr.env.get(f"{fr.this}.{name}", written)
+                left = final.get(name, written)
                 if (written.roots | left.roots) & externals.ARCH_ROOTS:
                     self._fields.pop((function.owner.segment.serial, name), None)
                     self._summaries.pop(function.segment.serial, None)

@@ -729,6 +729,9 @@ class Maker:
             if self.chance(40):
                 self.add(f"        if {self.boolean([], 1)}:")
                 self.add(f"            self.{self.pick(('on', 'size', 'late'))} = {self.integer([], 0)}")
+                if self.chance(40):
+                    self.add("            return")
+                    self.add(f"        self.{self.pick(('on', 'size'))} = {self.integer([], 0)}")
         if self.chance(70):
             self.add("    @property")
             self.add("    def fast(self):")

@@ -1,4 +1,4 @@
-"""Whether control comes to a point: never decided against what a run shows; and functions that are looked at."""
+"""Whether control comes to a point: never decided against what a run shows. What leads to those who ask."""
 
 from __future__ import annotations
 
@@ -244,6 +244,42 @@ def g3():
     return major() in w
 """,
 }
+
+
+HELD_BY_RETURN = """\
+class C:
+    def __init__(self, p):
+        self.on = True
+        self.late = False
+        if major() < 10:
+            return
+        self.on = False
+        if p:
+            self.late = True
+            return
+class D(C):
+    def __init__(self, p):
+        self.flag = p and major() > 9
+        if self.flag:
+            return
+        self.x = 1
+    def go(self):
+        if self.flag:
+            b = 1
+o = C(IS_NEW)
+q = C(flag("FLAG_A"))
+def g1():
+    b1 = o.on and major() > 0
+    b2 = o.late and major() > 0
+    b3 = q.late and major() > 0
+"""
+
+
+def test_what_a_constructor_leaves_that_returns_early() -> None:
+    gates = told(files(HELD_BY_RETURN))
+    assert gates["o.on and major() > 0"] == "TTTTFFFFF"
+    assert gates["o.late and major() > 0"] == "FFFFTTTTT"
+    assert gates["q.late and major() > 0"] == gates["self.flag"] == "FFFF?????"
 
 
 def files(text: str) -> dict[str, str]:
