@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +15,10 @@ from auditor.cli.words import PatchsetType
 from auditor.errors import EXIT_FINDINGS, EXIT_OK, UserError
 
 if TYPE_CHECKING:
+    from auditor.patching.export.forms import Piece
     from auditor.patching.model import FileChange
     from auditor.patching.sets.patchset import Patchset
+    from auditor.profile import Profile
 
 
 @click.command(
@@ -71,11 +73,8 @@ def export(
     and references as diffs, nothing for what is upstream already. A patch that conflicts is no export
     (exit 3).
     """
-    from auditor.cli.output import write_bytes
     from auditor.cli.patches.target import load, profile_of
     from auditor.cli.patches.upstreams import elsewhere
-    from auditor.patching.export import forms as library
-    from auditor.patching.export.write import matches_folder, write_export
     from auditor.patching.sets.upstreams import upstream_profile
 
     found = load(patchset, folder)
@@ -88,76 +87,121 @@ def export(
 
         return write_plugin(found, profile, partial, output, overwrite, check, base, clone)
     layout = layout_of(profile)
-    results = None
-    changes: tuple[FileChange, ...] = ()
-    if base is None:
-        pieces = library.pieces_of(found)
-        if form == "squash":
-            changes = library.squashed(pieces, found.name)
-    else:
-        from auditor.cli.patches.target import base_tree, sources_for
-        from auditor.patching.export.plan import on_tree
-
-        tree = base_tree(base, clone, profile)
-        exported = on_tree(found, tree, profile, layout, sources_for(tree, clone, profile), others)
-        pieces, results = list(exported.pieces), exported.contents()
-        for text in exported.notes:
-            echo(f"note: {text}", err=True)
-        if form == "squash":
-            changes = library.squashed_between(exported.base, exported.result, pieces)
-    if not pieces:
+    content = _as_it_is(found, form) if base is None else _on_base(found, profile, form, base, clone, others)
+    if not content.pieces:
         raise UserError("P035", f"{found.name} has nothing to export", hints=[f"patches show {found.typed}"])
     if installed_layout:
-        pieces = library.installed_layout(pieces, layout.roots)
-    files: dict[str, bytes] | None = None
+        content = _within_package(content, found.name, layout.roots)
+    data, files = _written_as(form, found, content, target, output)
+    stanza = form == "dockerfile"
+    return _put(data, files, found.name, output, overwrite=overwrite, check=check, stanza=stanza)
+
+
+@dataclass(frozen=True)
+class _Content:
+    """What is exported. ``changes``: all patches as one; ``results``: the files afterwards, on a base."""
+
+    pieces: list[Piece]
+    changes: tuple[FileChange, ...] = ()
+    results: dict[str, bytes | None] | None = None
+
+
+def _as_it_is(patchset: Patchset, form: str) -> _Content:
+    from auditor.patching.export import forms
+
+    pieces = forms.pieces_of(patchset)
+    return _Content(pieces, forms.squashed(pieces, patchset.name) if form == "squash" else ())
+
+
+def _on_base(
+    patchset: Patchset, profile: Profile, form: str, base: str, clone: str | None, others: list[str]
+) -> _Content:
+    from auditor.cli.patches.target import base_tree, sources_for
+    from auditor.patching.export import forms
+    from auditor.patching.export.plan import on_tree
+
+    tree = base_tree(base, clone, profile)
+    exported = on_tree(patchset, tree, profile, layout_of(profile), sources_for(tree, clone, profile), others)
+    for text in exported.notes:
+        echo(f"note: {text}", err=True)
+    pieces = list(exported.pieces)
+    whole = form == "squash"
+    changes = forms.squashed_between(exported.base, exported.result, pieces) if whole else ()
+    return _Content(pieces, changes, exported.contents())
+
+
+def _within_package(content: _Content, name: str, roots: tuple[str, ...]) -> _Content:
+    """The same under the paths of an installed copy."""
+    from auditor.patching.export import forms
+
+    pieces = forms.installed_layout(content.pieces, roots)
+    whole = forms.Piece(name, pieces[0].header, forms.ChangeSet(content.changes))
+    changes = forms.installed_layout([whole], roots)[0].changes.changes if content.changes else ()
+    results = _below(content.results, roots) if content.results is not None else None
+    return _Content(pieces, changes, results)
+
+
+def _written_as(
+    form: str, patchset: Patchset, content: _Content, target: str | None, output: str | None
+) -> tuple[bytes, dict[str, bytes] | None]:
+    """The export as one file, and as several by name where the form has them."""
+    from auditor.patching.export import forms
+
     if form == "mail":
-        files, data = library.mails(pieces), library.mailbox(pieces)
-    elif form == "quilt":
-        files, data = library.quilt(pieces), b""
-    elif form == "squash":
-        if installed_layout:
-            whole = library.Piece(found.name, pieces[0].header, library.ChangeSet(changes))
-            changes = library.installed_layout([whole], layout.roots)[0].changes.changes
-        data = library.write_diff(changes)
-    else:
-        if results is not None and installed_layout:
-            results = _below(results, layout.roots)
-        if target is None:
-            hint = f"patches export {found.typed} --dockerfile --into DIR"
-            raise UserError("U001", "--into says where the tree lies in the image", hints=[hint])
-        if not library.plain_name(target) or (output and not library.plain_name(output)):
-            raise UserError(
-                "P035",
-                "a path of a Dockerfile stanza holds letters, digits, `.`, `_`, `-` and `/`",
-                place=target,
-            )
-        source = output or f"patches/{found.name}"
-        data, files = library.dockerfile(pieces, found.name, source=source, target=target, results=results)
-        if output:
-            files["Dockerfile.patches"] = data
-    if output is None and form in ("quilt",):
+        return forms.mailbox(content.pieces), forms.mails(content.pieces)
+    if form == "quilt":
+        if output is None:
+            hint = f"patches export {patchset.typed} --quilt --output DIR"
+            raise UserError("U001", "a quilt folder needs a place", hints=[hint])
+        return b"", forms.quilt(content.pieces)
+    if form == "squash":
+        return forms.write_diff(content.changes), None
+    if target is None:
+        hint = f"patches export {patchset.typed} --dockerfile --into DIR"
+        raise UserError("U001", "--into says where the tree lies in the image", hints=[hint])
+    if not forms.plain_name(target) or (output and not forms.plain_name(output)):
         raise UserError(
-            "U001",
-            "a quilt folder needs a place",
-            hints=[f"patches export {found.typed} --quilt --output DIR"],
+            "P035",
+            "a path of a Dockerfile stanza holds letters, digits, `.`, `_`, `-` and `/`",
+            place=target,
         )
+    source = output or f"patches/{patchset.name}"
+    data, files = forms.dockerfile(
+        content.pieces, patchset.name, source=source, target=target, results=content.results
+    )
+    if output:
+        files["Dockerfile.patches"] = data
+    return data, files
+
+
+def _put(
+    data: bytes,
+    files: dict[str, bytes] | None,
+    name: str,
+    output: str | None,
+    *,
+    overwrite: bool,
+    check: bool,
+    stanza: bool,
+) -> int:
+    """Write the export where it is wanted, or say whether it is there already."""
+    from auditor.cli.output import write_bytes
+    from auditor.patching.export.write import matches_folder, write_export
+
     if output is None or files is None:
         if check:
             same = output is not None and Path(output).is_file() and Path(output).read_bytes() == data
-            return checked(same, [output or "-"], found.name)
+            return checked(same, [output or "-"], name)
         write_bytes(data, output)
-        if form == "dockerfile":
-            echo(
-                "next: the same command with --output DIR writes the files it copies",
-                err=True,
-            )
+        if stanza:
+            echo("next: the same command with --output DIR writes the files it copies", err=True)
         return EXIT_OK
     if check:
         stale = matches_folder(Path(output), files)
-        return checked(not stale, stale, found.name)
+        return checked(not stale, stale, name)
     write_export(Path(output), files, overwrite=overwrite)
-    for name in sorted(files):
-        echo(f"{output.rstrip('/')}/{name}")
+    for path in sorted(files):
+        echo(f"{output.rstrip('/')}/{path}")
     return EXIT_OK
 
 

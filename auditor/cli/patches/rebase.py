@@ -114,7 +114,6 @@ def rebase(
     folder, to be edited. Exit codes: 1 the result does not hold what it promises, 3 a patch needs a person.
     """
     from auditor.cli.color import use_color
-    from auditor.patching.planning.lock import NAME
     from auditor.patching.proof.verify import verify_plan
     from auditor.patching.rebasing.work import read_state
 
@@ -126,19 +125,8 @@ def rebase(
         return _abort(found, recovered)
     state = read_state(found) if go_on else None
     if state is not None:
-        if onto is not None:
-            raise UserError("U005", "--continue goes on with the base that the rebase was begun on")
-        onto = state.onto
         retire = tuple(dict.fromkeys((*state.retired, *retire)))
-    if onto is None:
-        raise UserError("U001", "a rebase needs a new base", hints=[f"patches rebase {patchset} --onto REV"])
-    if state is None and write and (found.folder / "rebase").exists():
-        raise UserError(
-            "P064",
-            "a rebase was begun already",
-            place=f"{found.place}/rebase",
-            hints=[f"patches rebase {patchset} --continue", f"patches rebase {patchset} --abort"],
-        )
+    onto = _new_base(found, patchset, onto, state, write)
     profiles = chosen_upstreams(found, ())
     name, rev = _one_upstream(found, profiles, onto)
     profile = profiles[name]
@@ -165,36 +153,55 @@ def rebase(
             from auditor.patching.rebasing.work import state_of, work_files
 
             begun = state_of(found, moved.plan, onto, [*solved, *given], accepted, retire)
-            new = work_files(begun, moved.plan, sources)
-            keep = {
-                path
-                for path in _there(found)
-                if state is not None and path in new and path != "rebase/state.json"
-            }
-            written = [path for path in new if path not in keep]
-            _write(found, {path: data for path, data in new.items() if path not in keep})
+            written = _begin_work(found, work_files(begun, moved.plan, sources), go_on=state is not None)
         page.show(form, None, written, open_files=bool(written))
         return EXIT_CONFLICT
     assert moved.again is not None
     checks = verify_plan(moved.again, audit=not no_audit)
-    written = []
-    if checks.ok and write:
-        from auditor.patching.rebasing.work import leftovers
-
-        files = dict(moved.files)
-        if NAME not in files:
-            ontos = " ".join(f"--onto {each}=REV" for each in profiles)
-            echo(
-                f"note: no lock was written, as there was none: patches lock {found.typed} {ontos}", err=True
-            )
-        if not _changes(found, moved):
-            files.pop("rebase.json", None)  # it says how the patches came here
-        files |= {path: None for path in leftovers(found.folder)}
-        _write(found, files)
-        _sweep(found)
-        written = sorted(files)
-    page.show(form, checks, written)
+    page.show(form, checks, _finish(found, moved, list(profiles)) if checks.ok and write else [])
     return EXIT_OK if checks.ok else EXIT_FINDINGS
+
+
+def _new_base(patchset: Patchset, typed: str, onto: str | None, state: State | None, write: bool) -> str:
+    """What the patchset moves to. ``UserError`` where that is not said, or another rebase is begun."""
+    if state is not None:
+        if onto is not None:
+            raise UserError("U005", "--continue goes on with the base that the rebase was begun on")
+        return state.onto
+    if onto is None:
+        raise UserError("U001", "a rebase needs a new base", hints=[f"patches rebase {typed} --onto REV"])
+    if write and (patchset.folder / "rebase").exists():
+        raise UserError(
+            "P064",
+            "a rebase was begun already",
+            place=f"{patchset.place}/rebase",
+            hints=[f"patches rebase {typed} --continue", f"patches rebase {typed} --abort"],
+        )
+    return onto
+
+
+def _begin_work(patchset: Patchset, new: dict[str, bytes], *, go_on: bool) -> list[str]:
+    """Put down the files that a person has to edit; those that are being edited stay. What was written."""
+    keep = {path for path in _there(patchset) if go_on and path in new and path != "rebase/state.json"}
+    _write(patchset, {path: data for path, data in new.items() if path not in keep})
+    return [path for path in new if path not in keep]
+
+
+def _finish(patchset: Patchset, moved: Rebased, upstreams: list[str]) -> list[str]:
+    """Write the patchset anew and remove the work area. What was written."""
+    from auditor.patching.planning.lock import NAME
+    from auditor.patching.rebasing.work import leftovers
+
+    files = dict(moved.files)
+    if NAME not in files:
+        ontos = " ".join(f"--onto {each}=REV" for each in upstreams)
+        echo(f"note: no lock was written, as there was none: patches lock {patchset.typed} {ontos}", err=True)
+    if not _changes(patchset, moved):
+        files.pop("rebase.json", None)  # it says how the patches came here
+    files |= {path: None for path in leftovers(patchset.folder)}
+    _write(patchset, files)
+    _sweep(patchset)
+    return sorted(files)
 
 
 def _one_upstream(patchset: Patchset, profiles: Mapping[str, Profile], onto: str) -> tuple[str, str]:

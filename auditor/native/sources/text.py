@@ -319,79 +319,98 @@ def prepare(text: str, lookup: Lookup, choices: dict[int, bool] | None = None) -
     """
     if "#" not in text:
         return Prepared(text, (), {})
-    unsure: list[Unsure] = []
-    defines: dict[str, tuple[str, int]] = {}
-    removed: set[str] = set()
-    every: dict[str, tuple[tuple[str, int], ...]] = {}
-    params: dict[str, tuple[str, ...]] = {}
+    return _Preprocessor(lookup, choices or {}).run(text)
 
-    def macro(name: str) -> str | Number | None:
-        if name in defines:
-            return defines[name][0]
-        return None if name in removed else lookup(name)
 
-    out: list[str] = []
-    # Per open #if: is the part around it kept, is this part kept, was one of its parts kept already.
-    stack: list[list[bool]] = []
-    opened: list[int] = []  # per open #if: how many conditions were undecided before it
-    at = 0
-    line = 1
+class _Preprocessor:
+    """One run over the text of a file."""
 
-    def keep() -> bool:
-        return not stack or stack[-1][1]
+    def __init__(self, lookup: Lookup, choices: dict[int, bool]) -> None:
+        self.lookup = lookup
+        self.choices = choices
+        self.unsure: list[Unsure] = []
+        self.defines: dict[str, str] = {}
+        self.removed: set[str] = set()
+        self.every: dict[str, tuple[tuple[str, int], ...]] = {}
+        self.params: dict[str, tuple[str, ...]] = {}
+        # Per open #if: is the part around it kept, is this part kept, was one of its parts kept already.
+        self.stack: list[list[bool]] = []
+        self.opened: list[int] = []  # per open #if: how many conditions were undecided before it
+        self.line = 1
 
-    def decide(expression: str, where: int) -> bool:
-        value, why = Expression(expression, macro).value()
+    def run(self, text: str) -> Prepared:
+        out: list[str] = []
+        at = 0
+        for match in _DIRECTIVE.finditer(text):
+            part = text[at : match.start()]
+            newlines = part.count("\n")
+            out.append(part if self.keeps() else "\n" * newlines)
+            self.line += newlines
+            self.directive(match[1], match[2])
+            newlines = match[0].count("\n")
+            out.append("\n" * newlines)
+            self.line += newlines
+            at = match.end()
+        rest = text[at:].count("\n")
+        out.append(text[at:] if self.keeps() else "\n" * rest)
+        unsure = tuple(one if one.last else one._replace(last=self.line + rest) for one in self.unsure)
+        return Prepared("".join(out), unsure, self.every, self.params)
+
+    def keeps(self) -> bool:
+        """Whether what stands here is compiled."""
+        return not self.stack or self.stack[-1][1]
+
+    def macro(self, name: str) -> str | Number | None:
+        if name in self.defines:
+            return self.defines[name]
+        return None if name in self.removed else self.lookup(name)
+
+    def decide(self, expression: str) -> bool:
+        value, why = Expression(expression, self.macro).value()
         if value is not None:
             return bool(value)
-        chosen = (choices or {}).get(where, True)
-        unsure.append(Unsure(where, " ".join(expression.split())[:200], why))
-        return chosen
+        self.unsure.append(Unsure(self.line, " ".join(expression.split())[:200], why))
+        return self.choices.get(self.line, True)
 
-    for match in _DIRECTIVE.finditer(text):
-        part = text[at : match.start()]
-        out.append(part if keep() else "\n" * part.count("\n"))
-        line += part.count("\n")
-        word, rest = match[1], match[2]
+    def directive(self, word: str, rest: str) -> None:
+        """What a directive does to what comes behind it."""
         if word in ("if", "ifdef", "ifndef"):
-            outer = keep()
-            value = False
-            opened.append(len(unsure))
-            if outer:
-                name = rest.split()[0] if rest.split() else ""
-                shown = {"if": rest, "ifdef": f"defined({name})", "ifndef": f"!defined({name})"}[word]
-                value = decide(shown, line)
-            stack.append([outer, outer and value, value])
-        elif word in ("elif", "elifdef", "elifndef") and stack:
-            outer, _kept, done = stack[-1]
-            name = rest.split()[0] if rest.split() else ""
-            shown = {"elif": rest, "elifdef": f"defined({name})", "elifndef": f"!defined({name})"}[word]
-            value = outer and not done and decide(shown, line)
-            stack[-1] = [outer, value, done or value]
-        elif word == "else" and stack:
-            outer, _kept, done = stack[-1]
-            stack[-1] = [outer, outer and not done, True]
-        elif word == "endif" and stack:
-            stack.pop()
-            for index in range(opened.pop(), len(unsure)):
-                if not unsure[index].last:
-                    unsure[index] = unsure[index]._replace(last=line)
-        elif word == "define" and keep():
-            name = re.match(r"\s*([A-Za-z_]\w*)(\([^)]*\))?", rest)
-            if name:
-                body = rest[name.end() :].replace("\\\n", "\n").strip()
-                defines[name[1]] = (body, line)
-                every[name[1]] = (*every.get(name[1], ()), (body, line))
-                if name[2]:
-                    params[name[1]] = tuple(word.strip() for word in name[2][1:-1].split(","))
-        elif word == "undef" and keep():
+            outer = self.keeps()
+            self.opened.append(len(self.unsure))
+            value = outer and self.decide(_condition(word, rest))
+            self.stack.append([outer, value, value])
+        elif word in ("elif", "elifdef", "elifndef") and self.stack:
+            outer, _kept, done = self.stack[-1]
+            value = outer and not done and self.decide(_condition(word.removeprefix("el"), rest))
+            self.stack[-1] = [outer, value, done or value]
+        elif word == "else" and self.stack:
+            outer, _kept, done = self.stack[-1]
+            self.stack[-1] = [outer, outer and not done, True]
+        elif word == "endif" and self.stack:
+            self.stack.pop()
+            for index in range(self.opened.pop(), len(self.unsure)):
+                if not self.unsure[index].last:
+                    self.unsure[index] = self.unsure[index]._replace(last=self.line)
+        elif word == "define" and self.keeps():
+            self.define(rest)
+        elif word == "undef" and self.keeps():
             for name in rest.split()[:1]:
-                defines.pop(name, None)
-                removed.add(name)
-        newlines = match[0].count("\n")
-        out.append("\n" * newlines)
-        line += newlines
-        at = match.end()
-    unsure = [one if one.last else one._replace(last=line + text.count("\n", at)) for one in unsure]
-    out.append(text[at:] if keep() else "\n" * text[at:].count("\n"))
-    return Prepared("".join(out), tuple(unsure), every, params)
+                self.defines.pop(name, None)
+                self.removed.add(name)
+
+    def define(self, rest: str) -> None:
+        name = re.match(r"\s*([A-Za-z_]\w*)(\([^)]*\))?", rest)
+        if name:
+            body = rest[name.end() :].replace("\\\n", "\n").strip()
+            self.defines[name[1]] = body
+            self.every[name[1]] = (*self.every.get(name[1], ()), (body, self.line))
+            if name[2]:
+                self.params[name[1]] = tuple(word.strip() for word in name[2][1:-1].split(","))
+
+
+def _condition(word: str, rest: str) -> str:
+    """The expression of ``if``, ``ifdef`` or ``ifndef``."""
+    if word == "if":
+        return rest
+    name = rest.split()[0] if rest.split() else ""
+    return f"defined({name})" if word == "ifdef" else f"!defined({name})"
