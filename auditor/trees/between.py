@@ -65,6 +65,31 @@ def merge_base(repo: GitRepo, a: str, b: str) -> str:
     return repo.run("merge-base", *ends).stdout.decode().strip()
 
 
+def brought(repo: GitRepo, new: str, path: str, text: str) -> str:
+    """The id of the newest first-parent commit up to ``new`` since which ``path`` holds ``text``, "" for
+    none. UserError T013 where git refuses.
+    """
+    raw = repo.output(
+        "log",
+        "--no-show-signature",
+        "--first-parent",
+        "-m",
+        "--no-renames",
+        "--no-ext-diff",
+        "--no-textconv",
+        "--format=%H",
+        f"-S{text}",
+        new,
+        "--",
+        f":(literal,top){path}",
+    )
+    for oid in dict.fromkeys(raw.decode().split()):
+        before = repo.run("cat-file", "blob", f"{oid}^:{path}").stdout
+        if text.encode("utf-8", "surrogateescape") not in before:
+            return oid
+    return ""
+
+
 def touched(repo: GitRepo, old: str, new: str, paths: Iterable[str]) -> dict[str, list[LogEntry]]:
     """Path -> the commits between that touched it, newest first. Merges are left out."""
     wanted = sorted(set(paths))

@@ -162,6 +162,38 @@ def test_without_a_range_a_short_history_is_looked_at_from_its_first_commit(
     assert code == 0 and "Widen it" in page and "of 4 commits" in page
 
 
+def test_without_a_range_a_gate_is_followed_to_where_it_came_from(
+    clone: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    package = clone / "python/sglang/srt"
+    late = HELPER + "\n\ndef late():\n    if cap() == 12:\n        return 1\n    return 2\n"
+
+    def commit(text: str, **files: str) -> None:
+        for name, content in files.items():
+            (package / f"{name}.py").write_text(content)
+        git(clone, "add", "-A")
+        git(clone, "commit", "-q", "--allow-empty", "-m", text)
+
+    commit("It comes (#20)", utils=late)
+    for number in range(3):
+        commit(f"Neighbour {number}", utils=f"# {number}\n" + late)
+    commit("It moves (#21)", utils=HELPER, other="from sglang.srt.utils import cap\n\n" + late[len(HELPER) :])
+    commit(
+        "It is widened (#22)",
+        other="from sglang.srt.utils import cap\n\n" + late[len(HELPER) :].replace("== 12", ">= 10"),
+    )
+    code, text, err = history(
+        capsys, "late", "--repo", str(clone), "--target", "sm_100,sm_120", "--format", "json"
+    )
+    assert code == 0, err
+    data = json.loads(text)
+    assert [(e["kind"], e["commits"][0]["pr"]) for e in data["events"]] == [
+        ("added", "20"),
+        ("outcome", "22"),
+    ]
+    assert data["commits"] == 6
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

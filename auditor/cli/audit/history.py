@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -19,22 +20,26 @@ if TYPE_CHECKING:
     from auditor.gates.model import Gate, Report
     from auditor.history.past import Past
     from auditor.trees.between import LogEntry
+    from auditor.trees.commit import CommitTree
     from auditor.trees.git import GitRepo
 
-#: The range where none is named: so many commits, or all that there are.
+#: Where no range is named and it is not known where the gate came from: so many commits, or all there are.
 _MOST = 200
-_RANGE = f"HEAD~{_MOST}..HEAD"
+#: How often the line of a gate is followed to the one that stood there before. Each costs an audit.
+_STEPS = 8
+#: A shorter line is no sign of its gate.
+_TELLING = 8
 
 
 @click.command(
     cls=VerbCommand,
     example=(
-        "audit history deep_gemm_wrapper/configurer.py:22 735a256~200..735a256 --target sm_120,sm_121",
+        "audit history deep_gemm_wrapper/configurer.py:22 --target sm_120,sm_121",
         "audit history 1a4155c6a9c6 v0.5.13..HEAD --repo ../sglang --every",
     ),
 )
 @click.argument("word", metavar="GATE")
-@click.argument("commits", metavar="[A..B]", default=_RANGE)
+@click.argument("commits", metavar="[A..B]", required=False)
 @click.option(
     "--every",
     is_flag=True,
@@ -46,11 +51,12 @@ _RANGE = f"HEAD~{_MOST}..HEAD"
     "--moved", is_flag=True, cls=Option, section="output", help="Also where it only moved or was respelled."
 )
 @tree_options(trees_are_words=True)
-def history(word: str, commits: str, every: bool, moved: bool, request: Request) -> None:
+def history(word: str, commits: str | None, every: bool, moved: bool, request: Request) -> None:
     """Which commits changed what this gate means, when, in which pull request, and from what to what?
 
-    GATE is a gate's id, path:line or a symbol, at the newer end of the range or at the older one. Commits are
-    found by halving; --every also finds changes that were taken back.
+    GATE is a gate's id, path:line or a symbol, at the newer end of the range or at the older one. Without a
+    range: from where it came from to HEAD. Commits are found by halving; --every also finds changes that were
+    taken back.
     """
     from auditor.cli.output import render, write_bytes
     from auditor.reporting import pastpage
@@ -66,7 +72,7 @@ def history(word: str, commits: str, every: bool, moved: bool, request: Request)
     render(draw, request.output, request.color)
 
 
-def _past(word: str, text: str, every: bool, moved: bool, request: Request) -> Past:
+def _past(word: str, text: str | None, every: bool, moved: bool, request: Request) -> Past:
     from auditor import __version__
     from auditor.cli.progress import Progress
     from auditor.history.model import Commit
@@ -75,18 +81,21 @@ def _past(word: str, text: str, every: bool, moved: bool, request: Request) -> P
     from auditor.trees.steps import ends_of
 
     notes: list[str] = []
-    try:
-        repo, old, new = _range(text, word, request)
-    except UserError as error:
-        raise _of_releases(error, text) from None
-    first, last = (old, "HEAD") if text == _RANGE else ends_of(text, f"audit history {word}")
-    newer, older = _audited(last, request), _audited(first, request)
+    symbols: dict[str, set[str]] = {}
+    if text is None:
+        repo, old, new, newer, older = _whole(word, request, symbols)
+    else:
+        try:
+            repo, old, new = _range(text, word, request)
+        except UserError as error:
+            raise _of_releases(error, text) from None
+        first, last = ends_of(text, f"audit history {word}")
+        newer, older = _audited(last, request), _audited(first, request)
     gate, here = _gate(word, newer, older)
-    symbols = symbols_of(gate, newer if here else older)
+    _add(symbols, symbols_of(gate, newer if here else older))
     across = same_gate(gate, older if here else newer)
     if across is not None:
-        for path, names in symbols_of(across, older if here else newer).items():
-            symbols.setdefault(path, set()).update(names)
+        _add(symbols, symbols_of(across, older if here else newer))
     line = _that_matter(repo, old, line_of_commits(repo, old, new, symbols), symbols)
     points = [old, *(entry.oid for entry, _ in line)]
     reports: dict[int, Report] = {0: older}
@@ -130,6 +139,11 @@ def _past(word: str, text: str, every: bool, moved: bool, request: Request) -> P
     )
 
 
+def _add(symbols: dict[str, set[str]], more: Mapping[str, Collection[str]]) -> None:
+    for path, names in more.items():
+        symbols.setdefault(path, set()).update(names)
+
+
 def _that_matter(
     repo: GitRepo,
     old: str,
@@ -163,21 +177,83 @@ def _that_matter(
 
 def _range(text: str, word: str, request: Request) -> tuple[GitRepo, str, str]:
     """The repository and the full ids of a range's ends, before anything is audited. UserError H020, H021."""
-    from auditor.cli.source import opened
-    from auditor.trees.between import oldest_of
-    from auditor.trees.commit import CommitTree
     from auditor.trees.steps import ends_of, first_parents
 
     verb = f"audit history {word}"
-    with opened(_of_commit(ends_of(text, verb)[1], request)) as tree:
-        if not isinstance(tree, CommitTree):
-            hints = [f"{verb} {text} --repo ../sglang"]
-            raise UserError("H021", "a history needs a clone", hints=hints)
-        if text == _RANGE:
-            new = tree.repo.commit("HEAD").oid
-            text = f"{oldest_of(tree.repo, new, _MOST)}..HEAD"
+    with _commit_of(ends_of(text, verb)[1], f"{verb} {text}", request) as tree:
         line = first_parents(tree.repo, text, verb)
         return tree.repo, line.first, line.last
+
+
+@contextmanager
+def _commit_of(rev: str, verb: str, request: Request) -> Iterator[CommitTree]:
+    """The tree of a commit of a clone. UserError H021 where what is here is none; ``verb`` was typed."""
+    from auditor.cli.source import opened
+    from auditor.trees.commit import CommitTree
+
+    with opened(_of_commit(rev, request)) as tree:
+        if not isinstance(tree, CommitTree):
+            raise UserError("H021", "a history needs a clone", hints=[f"{verb} --repo ../sglang"])
+        yield tree
+
+
+def _whole(
+    word: str, request: Request, symbols: dict[str, set[str]]
+) -> tuple[GitRepo, str, str, Report, Report]:
+    """The repository, the ids of the commit before a gate of HEAD came and of HEAD, and the audits of both.
+
+    The line that the gate stands on is followed to the commit that brought it; where the tree before has the
+    gate too, on another line or in another file, from there on. Its symbols come into ``symbols``.
+    """
+    from auditor.cli.progress import Progress
+    from auditor.history.past import same_gate, symbols_of
+    from auditor.trees.between import brought, oldest_of
+
+    with _commit_of("HEAD", f"audit history {word}", request) as tree:
+        repo, new = tree.repo, tree.commit.oid
+    newer = older = _audited(new, request)
+    gate = _gate_or_none(word, newer)
+    old = new
+    for _ in range(_STEPS if gate is not None else 0):
+        assert gate is not None
+        line = _line_of(repo, old, gate)
+        with Progress(request.quiet).waiting("looking for the commit that brought it"):
+            came = brought(repo, old, gate.path, line) if line else ""
+        if not came:
+            break
+        before = repo.first_commit([f"{came}^1"])
+        old = before or came  # where it came with the very first commit, nothing is before it
+        older = _audited(old, request)
+        gate = same_gate(gate, older)
+        if gate is None or not before:
+            break
+        _add(symbols, symbols_of(gate, older))
+    if old == new:
+        old = oldest_of(repo, new, _MOST)
+        older = _audited(old, request)
+    return repo, old, new, newer, older
+
+
+def _gate_or_none(word: str, report: Report) -> Gate | None:
+    """The one gate that a word names, None where it names none. UserError H022 where it names several."""
+    try:
+        return _gate(word, report, report)[0]
+    except UserError as error:
+        if error.code == "H022":
+            raise
+        return None
+
+
+def _line_of(repo: GitRepo, commit: str, gate: Gate) -> str:
+    """The longest line of a gate's condition, as it is written, "" where all are too short to tell."""
+    from auditor.trees.commit import CommitTree
+
+    tree = CommitTree(repo, commit)
+    if gate.path not in tree.blobs():
+        return ""
+    lines = tree.read(gate.path).decode("utf-8", "surrogateescape").split("\n")
+    longest = max((text.strip() for text in lines[gate.line - 1 : gate.end_line]), key=len, default="")
+    return longest if len(longest) >= _TELLING else ""
 
 
 def _of_releases(error: UserError, text: str) -> UserError:
