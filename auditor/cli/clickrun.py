@@ -59,6 +59,8 @@ def _usage(error: click.UsageError, name: str) -> UserError:
     elif isinstance(error, click.MissingParameter) and isinstance(error.param, click.Option):
         value = error.param.metavar or "VALUE"
         hints = [f"{path} {error.param.opts[-1]} {value}", *hints]
+    elif isinstance(error, click.MissingParameter) and error.ctx is not None:
+        hints = [*getattr(error.ctx.command, "examples", ())[:1], *hints]
     return UserError("U001", fact[:1].lower() + fact[1:], hints=list(dict.fromkeys(hints)))
 
 
@@ -69,7 +71,8 @@ def _near_options(error: click.NoSuchOption, path: str) -> list[str]:
 
     word = error.option_name.lstrip("-")
     if error.ctx is not None and word in _formats(error.ctx.command):
-        return [f"{path} --format {word} --output FILE"]
+        to = " --output FILE" if any("--output" in param.opts for param in error.ctx.command.params) else ""
+        return [f"{path} --format {word}{to}"]
     if error.ctx is not None and word in WHICH_TREE and _arguments(error.ctx.command):
         return [f"{path} {_arguments(error.ctx.command)}        # these words name the trees"]
     own = {option.lstrip("-"): option for option in error.possibilities or ()}

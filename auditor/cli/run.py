@@ -32,7 +32,9 @@ def guarded(work: Callable[[], int], arguments: Sequence[str]) -> int:
             sys.stdout.flush()
         return code
     except UserError as error:
-        _show(error, arguments)
+        from auditor.cli.again import with_the_rest
+
+        _show(with_the_rest(error, arguments), arguments)
         return error.exit_code
     except KeyboardInterrupt:
         _say("interrupted")

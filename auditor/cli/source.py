@@ -110,7 +110,8 @@ def show(page: Callable[..., None], report: Any, request: Request, tree: SourceT
 
 
 def tree_words(request: Request) -> str:
-    """The options that choose the same tree again, as they can be typed; "" where none was given."""
+    """The options that choose the same tree and assume the same facts again, as they can be typed; "" where
+    none was given."""
     import shlex
 
     words: list[str] = []
@@ -123,6 +124,9 @@ def tree_words(request: Request) -> str:
     if request.installed is not None:
         words.append("--installed")
         words += [shlex.quote(request.installed)] if isinstance(request.installed, str) else []
+    for key, value in request.assumptions.items():
+        words += ["--assume", shlex.quote(f"{key}={value}")]
+    words += ["--defaults"] if request.defaults else []
     return " ".join(words)
 
 

@@ -49,13 +49,13 @@ def render(
     tree: SourceTree | None = None,
     command: str = "",
 ) -> None:
-    """Prints a dossier. ``command`` are the words that choose the tree again, for the last line."""
+    """Prints a dossier. ``command`` are the words that choose the tree again, for what can be typed next."""
     page = Page(min(console.width, WIDEST))
     writer = _Writer(report, page, verbose, Places(_paths(report), tree, console.is_terminal))
     if not quiet:
         writer.header(tree)
     for start in report.starts:
-        writer.short(start)
+        writer.short(start, f" {command}" if command else "")
     page.blank()
     writer.model()
     for start in report.starts:
@@ -134,8 +134,15 @@ class _Writer:
         )
         self.page.blank()
 
-    def short(self, start: StartOn) -> None:
-        """The answer first: does the start refuse, what is still open, and what could stop behind it."""
+    def typed(self, command: str) -> None:
+        """A command on a line of its own, which is not broken: it is there to be copied."""
+        self.page.add(" " * (_INDENT + 4) + clean(command))
+
+    def short(self, start: StartOn, where: str) -> None:
+        """The answer first: does the start refuse, what is still open, and what could stop behind it.
+
+        ``where`` chooses the tree in a command.
+        """
         label = self._label("in short", start)
         target = start.target
         sure = [refusal for refusal in start.refusals if refusal.surely]
@@ -159,8 +166,9 @@ class _Writer:
             words = ", ".join(f"{kinds[verdict]} {verdict}" for verdict in STOPS if kinds[verdict])
             self.more(
                 f"{counted(len(stops), 'gate')} behind attention and experts can stop a server that gets to "
-                f"them ({words}); why, and on what it depends: audit gate {self.at(stops[0].place)}"
+                f"them ({words}); why, and on what it depends:"
             )
+            self.typed(f"audit gate {self.at(stops[0].place)} --target {target}{where}")
         elif self.report.followed:
             self.more(f"no gate behind attention and experts stops on {target}")
         self.more("memory, speed and numbers are not looked at", "dim")
@@ -450,7 +458,8 @@ class _Writer:
         if not self.verbose:
             steps.append(f"audit path --model {report.model.main.name} --target {target}{where} -v")
         steps.append(f"audit {report.project} --target {target}{where}")
-        self.page.paragraph(f"next: {' · '.join(steps)}")
+        for number, step in enumerate(steps):
+            self.page.add("next: " if number == 0 else "      ", clean(step))
 
 
 def usual(outcomes: tuple[Outcome, ...]) -> list[tuple[Outcome, tuple[str, ...]]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +18,7 @@ from click.testing import CliRunner
 from auditor import __version__
 from auditor.arch import load_targets
 from auditor.cli import groups, table
+from auditor.cli.again import with_the_rest
 from auditor.cli.clickrun import run
 from auditor.cli.color import PLAIN_WIDTH, console, use_color
 from auditor.cli.main import audit, patches, umbrella
@@ -697,3 +699,37 @@ def test_nested_too_deeply_is_one_error(capsys: pytest.CaptureFixture[str]) -> N
     assert capsys.readouterr().err == (
         "error[I003]: something in the input is nested too deeply to be followed\n"
     )
+
+
+@pytest.mark.parametrize(
+    ("code", "hint", "typed", "said"),
+    [
+        (
+            "U014",
+            "audit path --model A",
+            "path --model B --target sm_121 --release=0.5.20 --assume env.X=a -v --output f",
+            "audit path --model A --target sm_121 --release=0.5.20 --assume env.X=a",
+        ),
+        ("U012", "audit gate f", "gate g --installed --target all", "audit gate f --installed --target all"),
+        ("U012", "audit gate f", "gate g --installed '/a b'", "audit gate f --installed '/a b'"),
+        (
+            "H022",
+            "audit history a1    # x.py:3",
+            "history x --repo c",
+            "audit history a1 --repo c    # x.py:3",
+        ),
+        (
+            "H001",
+            "audit diff A --commit b",
+            "diff A --path p --defaults",
+            "audit diff A --commit b --defaults",
+        ),
+        ("U012", "audit predicates", "gate g --release 0.5.20", "audit predicates"),
+        ("U001", "audit gate f", "gate g --release 0.5.20", "audit gate f"),
+    ],
+)
+def test_a_hint_keeps_the_rest_of_what_was_typed(code: str, hint: str, typed: str, said: str) -> None:
+    error = UserError(code, "fact", hints=[hint], exit_code=3)
+    for words in (shlex.split(typed), ["audit", *shlex.split(typed)]):
+        found = with_the_rest(error, words)
+        assert (found.hints, found.code, found.exit_code) == ((said,), code, 3)
