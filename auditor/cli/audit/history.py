@@ -212,9 +212,9 @@ def _whole(
     with _commit_of("HEAD", f"audit history {word}", request) as tree:
         repo, new = tree.repo, tree.commit.oid
     newer = older = _audited(new, request)
-    gate = _gate_or_none(word, newer)
+    gate: Gate | None = _gate(word, newer, newer)[0]
     old = new
-    for _ in range(_STEPS if gate is not None else 0):
+    for _ in range(_STEPS):
         assert gate is not None
         line = _line_of(repo, old, gate)
         with Progress(request.quiet).waiting("looking for the commit that brought it"):
@@ -232,16 +232,6 @@ def _whole(
         old = oldest_of(repo, new, _MOST)
         older = _audited(old, request)
     return repo, old, new, newer, older
-
-
-def _gate_or_none(word: str, report: Report) -> Gate | None:
-    """The one gate that a word names, None where it names none. UserError H022 where it names several."""
-    try:
-        return _gate(word, report, report)[0]
-    except UserError as error:
-        if error.code == "H022":
-            raise
-        return None
 
 
 def _line_of(repo: GitRepo, commit: str, gate: Gate) -> str:
