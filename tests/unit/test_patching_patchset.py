@@ -302,6 +302,12 @@ def test_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Cap
     assert "mine 3 patches What: it is (sglang)" in listed
     assert run(patches, "patches", ["show", "mine"]) == 0
     assert "back       Pending  upstream 1234567  Bring it" in capsys.readouterr().out
+    monkeypatch.setattr("auditor.cli.patches.show._room", lambda: 36)
+    assert run(patches, "patches", ["show", "mine"]) == 0
+    narrow = capsys.readouterr().out.splitlines()
+    at = narrow.index("back       Bring it")
+    assert narrow[at + 1] == "           Pending · upstream" and narrow[at + 2] == "           1234567"
+    assert max(map(len, narrow[at:])) <= 36
 
 
 def test_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

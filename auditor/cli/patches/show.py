@@ -76,7 +76,7 @@ def _stack(patchset: Patchset) -> None:
     file = patchset.file
     echo(f"{patchset.name}: {file.title}")
     if file.why:
-        echo(f"\n{file.why.strip()}")
+        echo(f"\n{_folded(file.why.strip())}")
     for name, upstream in file.upstreams.items():
         echo("  ".join(word for word in (f"for {name}", upstream.versions, upstream.url) if word))
     echo()
@@ -92,10 +92,39 @@ def _stack(patchset: Patchset) -> None:
         for item in patchset.patches
     ]
     last = 4 if many else 3
+    room = _room()
+    names = max((len(row[0]) for row in rows), default=0) + 2
     widths = [max((len(row[at]) for row in rows), default=0) for at in range(last)]
+    broad = sum(widths) + 2 * last + max((len(row[last]) for row in rows), default=0)
     for row in rows:
+        if room and broad > room:  # what it does beside its name, the rest below
+            echo(f"{row[0]:<{names}}{_folded(row[last], names)}")
+            echo(" " * names + _folded(" · ".join(row[1:last]), names))
+            continue
         words = (f"{row[at]:<{widths[at]}}" for at in range(last))
         echo("  ".join([*words, row[last]]).rstrip())
+
+
+def _room() -> int:
+    """The columns of the terminal that is written to, 0 where it is none: there a line stays a line."""
+    import shutil
+
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+
+
+def _folded(text: str, indent: int = 0) -> str:
+    """The text as wide as the terminal, later lines indented; as it is where no terminal is written to."""
+    import textwrap
+
+    room = _room()
+    if not room:
+        return text.replace("\n", "\n" + " " * indent)
+    wide = max(room - indent, 20)
+    lines = [
+        textwrap.wrap(line, wide, break_long_words=False, break_on_hyphens=False) or [""]
+        for line in text.split("\n")
+    ]
+    return ("\n" + " " * indent).join(part for parts in lines for part in parts)
 
 
 def _content(patch: Patch) -> str:
@@ -109,9 +138,9 @@ def _content(patch: Patch) -> str:
 
 def _one(patchset: Patchset, patch: Patch) -> None:
     header = patch.header
-    echo(f"{patch.name}: {header.title}\n")
+    echo(f"{_folded(f'{patch.name}: {header.title}')}\n")
     if header.description:
-        echo(f"{header.description.strip()}\n")
+        echo(f"{_folded(header.description.strip())}\n")
     why = header.why
     said = " ".join(word for word in (why.link, why.reason.strip()) if word) if why else ""
     applies = "; ".join(f"{name} {spec}".strip() for name, spec in header.applies.items())
@@ -140,8 +169,7 @@ def _one(patchset: Patchset, patch: Patch) -> None:
     width = max(len(label) for label, text in rows if text) + 2
     for label, text in rows:
         if text:
-            indent = "\n" + " " * width
-            echo(f"{label:<{width}}{indent.join(text.split(chr(10)))}")
+            echo(f"{label:<{width}}{_folded(text, width)}")
     for change in patch.changes.changes if patch.changes else ():
         added = sum(mark == "+" for hunk in change.hunks for mark, _ in hunk.lines)
         removed = sum(mark == "-" for hunk in change.hunks for mark, _ in hunk.lines)
