@@ -121,7 +121,9 @@ def import_(
         if any(row.fits is not None and row.fits < len(row.paths) for row in taken.rows):
             echo(f"next: patches status {chosen} --onto {base} says what becomes of the others", err=True)
         echo(f"next: say why each is carried, then patches lint {chosen}{option}", err=True)
-        echo(f"      patches status {chosen} --onto VERSION{option} says what becomes of them there", err=True)
+        echo(
+            f"      patches status {chosen} --onto VERSION{option} says what becomes of them there", err=True
+        )
     return EXIT_OK if taken.complete else EXIT_FINDINGS
 
 
