@@ -17,6 +17,12 @@ _DEEPEST = 8
 _MOST = 256
 
 
+_SCOPES = (
+    ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda,
+    ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp,
+)  # fmt: skip
+
+
 class Wrong(Exception):
     """What a file does not hold as it was declared; one line, with the line of the file if there is one."""
 
@@ -66,10 +72,13 @@ def read_file(path: str, data: bytes) -> KernelFile:
             out.functions[statement.name] = statement
         elif isinstance(statement, ast.Assign) and len(statement.targets) == 1:
             if isinstance(statement.targets[0], ast.Name):
-                _assigned(out, statement.targets[0].id, statement.value)
+                out.constants[statement.targets[0].id] = statement.value
         elif isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             if statement.value is not None:
-                _assigned(out, statement.target.id, statement.value)
+                out.constants[statement.target.id] = statement.value
+    for name in _rebound(module):
+        if name in out.constants:  # which of its values holds is not for us to say
+            out.constants[name] = ast.Name(name, ast.Load(), lineno=out.constants[name].lineno)
     for name, function in out.functions.items():
         for decorator in function.decorator_list:
             full = _full(decorator.func if isinstance(decorator, ast.Call) else decorator, out)
@@ -87,13 +96,27 @@ def _statements(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield from _statements(statement.orelse)
             for handler in getattr(statement, "handlers", ()):
                 yield from _statements(handler.body)
+            yield from _statements(getattr(statement, "finalbody", []))
 
 
-def _assigned(file: KernelFile, name: str, value: ast.expr) -> None:
-    if name in file.constants:  # it has two values: which one holds is not for us to say
-        file.constants[name] = ast.Name(name, ast.Load(), lineno=value.lineno)
-    else:
-        file.constants[name] = value
+def _rebound(module: ast.Module) -> set[str]:
+    """Names of a module that are bound more than once, in whatever way, or by a function of it."""
+    bound: list[str] = []
+    todo: list[ast.AST] = [module]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Name) and _stored(node):
+            bound.append(node.id)
+        if isinstance(node, (ast.AugAssign, ast.For, ast.While)):  # what is bound there is bound again
+            bound += [each.id for each in ast.walk(node) if isinstance(each, ast.Name) and _stored(each)]
+        if not isinstance(node, _SCOPES):
+            todo += ast.iter_child_nodes(node)
+    again = {name for name in bound if bound.count(name) > 1}
+    return again | {name for node in ast.walk(module) if isinstance(node, ast.Global) for name in node.names}
+
+
+def _stored(name: ast.Name) -> bool:
+    return not isinstance(name.ctx, ast.Load)
 
 
 def _package(path: str, level: int) -> str:
