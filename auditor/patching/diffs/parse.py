@@ -255,6 +255,11 @@ def git_names(raw: RawFile, count: int | None, place: str) -> tuple[str | None, 
     if pair:
         # git strips these by one part less: they carry no a/ and b/.
         old, new = (stripped(name, max(count - 1, 0)) for name in pair)
+        for shown, path in ((raw.old_name, old), (raw.new_name, new)):
+            if shown is not None and stripped(shown, count) != path:
+                raise UserError(
+                    "P002", f"two names of one side, {path} and {stripped(shown, count)}", place=place
+                )
     elif raw.old_name is not None and raw.new_name is not None:
         sides = [
             None if name == b"/dev/null" else stripped(name, count) for name in (raw.old_name, raw.new_name)

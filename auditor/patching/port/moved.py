@@ -140,6 +140,7 @@ class MovedPort:
             data = spliced(source.data, splices)
             if data is None:
                 out.conflict = "two changes meet at one place"
+                out.files.clear()
                 return
             if path:
                 data = self._with_imports(source, data)
