@@ -127,6 +127,10 @@ def _predicate_holds(wanted: PredicateMatch, predicate: str) -> bool:
     return node is not None and match(wanted.pattern, node) is not None
 
 
+#: Kinds of gates whose statement holds more than the test and what becomes of it.
+_BRANCHES = frozenset({"if", "elif", "while", "ifexp", "match"})
+
+
 def gates_at(hit: CodeHit, place: str, gates: Sequence[Gate]) -> Gate | None:
     """The gate of the same file to which the hit stands in ``place``; the nearest one of several."""
     found = [gate for gate in gates if _stands(hit, place, gate)]
@@ -142,8 +146,11 @@ def _stands(hit: CodeHit, place: str, gate: Gate) -> bool:
         when = "true" if place == "then" else "false"
         return any(_within(hit, arm.line, arm.end_line) for arm in gate.arms if arm.when == when)
     if place == "inside":
-        return _within(hit, gate.line, gate.end_line) or any(
-            _within(hit, arm.line, arm.end_line) for arm in gate.arms
+        return (
+            _within(hit, gate.line, gate.end_line)
+            # a statement goes on behind its test: a message, a bracket on a line of its own
+            or (gate.kind not in _BRANCHES and gate.line <= hit.line <= gate.end_line)
+            or any(_within(hit, arm.line, arm.end_line) for arm in gate.arms)
         )
     if gate.symbol != hit.symbol:
         return False

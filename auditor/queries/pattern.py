@@ -79,7 +79,7 @@ def parse_segment(source: bytes, *, expression: bool, indent: bytes = b"") -> An
 
 
 def code_of(node: Any) -> str:
-    """The source of a captured node or run of nodes, on one line."""
+    """The source of a captured node or run of nodes, on one line, without brackets that only lay it out."""
     import libcst as cst
 
     if isinstance(node, tuple):
@@ -88,6 +88,8 @@ def code_of(node: Any) -> str:
     for separator in ("comma", "semicolon"):
         if hasattr(node, separator):
             node = node.with_changes(**{separator: cst.MaybeSentinel.DEFAULT})
+    if isinstance(node, cst.BaseExpression) and not isinstance(node, (cst.Tuple, cst.GeneratorExp)):
+        node = node.with_changes(lpar=(), rpar=())
     return " ".join(cst.Module(body=()).code_for_node(node).split())
 
 

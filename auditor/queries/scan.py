@@ -6,7 +6,7 @@ import ast
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
@@ -80,44 +80,50 @@ class ScanPlan:
         """All hits in one file, by line; a file that does not parse has none (the audit reports it).
 
         ``module`` is its dotted name; ``where`` says which queries to look for, each in which lines. A hit
-        has to hold one of its query's words itself, so only the statements around words are parsed.
+        has to begin in one of the lines and to hold one of its query's words itself: only statements around
+        words are parsed.
         """
         try:
             text = source.decode(data)
         except source.Unparsable:
             return []
-        lines: dict[str, list[int]] = {}
-        for id_, regions in where.items():
-            found = _lines_with(text, self._words[id_])
-            if regions is not None:
-                found = [line for line in found if any(a <= line <= b for a, b in regions)]
-            if found:
-                lines[id_] = found
+        lines = {id_: found for id_ in where if (found := _lines_with(text, self._words[id_]))}
         if not lines:
             return []
+
+        def worth(first: int, last: int) -> bool:
+            return any(
+                _between(found, first, last) and _meets(where[id_], first, last)
+                for id_, found in lines.items()
+            )
+
         file = _File(text)
         hits: dict[tuple[int, int, str], CodeHit] = {}
-        for top, scope in _pieces(text, sorted({line for found in lines.values() for line in found})):
+        for top, scope in _pieces(text, worth):
             dispatch: dict[type[ast.AST], list[_Wanted]] = {}
             inside: list[int] = []
+            first, last = _first_line(top), top.end_lineno or top.lineno
             for id_, found in lines.items():
-                near = _between(found, top.lineno, top.end_lineno or top.lineno)
-                if near:
+                near = _between(found, first, last)
+                if near and _meets(where[id_], first, last):
                     inside += near
                     for wanted in self._wanted[id_]:
                         for root in wanted.shape.roots:
                             dispatch.setdefault(root, []).append(wanted)
             for node, symbol, above in _walk(top, scope, sorted(set(inside))):
                 for wanted in dispatch.get(type(node), ()):
+                    if not _meets(where[wanted.query], node.lineno, node.lineno):  # type: ignore[attr-defined]
+                        continue
                     words = self._bytes[wanted.query]
                     hit = file.try_match(wanted, words, node, symbol, above, module)
-                    if hit is not None and _allowed(hit, where[wanted.query]):
+                    if hit is not None:
                         hits.setdefault((hit.line, getattr(node, "col_offset", 0), wanted.query), hit)
         return [hits[key] for key in sorted(hits)]
 
 
-def _allowed(hit: CodeHit, regions: Regions) -> bool:
-    return regions is None or any(a <= hit.line <= b for a, b in regions)
+def _meets(regions: Regions, first: int, last: int) -> bool:
+    """Whether one of the regions has a line in common with these."""
+    return regions is None or any(a <= last and first <= b for a, b in regions)
 
 
 def _plain(text: str) -> str:
@@ -147,32 +153,32 @@ def _between(lines: Sequence[int], first: int, last: int) -> Sequence[int]:
     return lines[bisect_left(lines, first) : bisect_right(lines, last)]
 
 
-def _pieces(text: str, lines: Sequence[int]) -> Iterator[tuple[ast.stmt, str]]:
-    """The parsed statements (of the module, or of its large classes) that hold one of the lines, each with
-    the symbol around it."""
+_Worth = Callable[[int, int], bool]  # whether the lines from .. to have to be looked at
+
+
+def _pieces(text: str, worth: _Worth) -> Iterator[tuple[ast.stmt, str]]:
+    """The parsed statements (of the module, or of its large classes) that are worth it, each with the
+    symbol around it."""
     try:
         try:
-            yield from list(_cut(source.cut(text, 1), lines, ""))
+            yield from list(_cut(source.cut(text, 1), worth, ""))
         except source.Irregular:
-            yield from list(_cut(source.whole(text), lines, ""))
+            yield from list(_cut(source.whole(text), worth, ""))
     except (source.Unparsable, source.Irregular):
         return
 
 
-def _cut(
-    segments: Sequence[source.Segment], lines: Sequence[int], scope: str
-) -> Iterator[tuple[ast.stmt, str]]:
+def _cut(segments: Sequence[source.Segment], worth: _Worth, scope: str) -> Iterator[tuple[ast.stmt, str]]:
     ends = [segment.start for segment in segments[1:]] + [sys.maxsize]
     for segment, end in zip(segments, ends, strict=True):
-        if not _between(lines, segment.start, end):  # one line too many is harmless
+        if not worth(segment.start, end):  # one line too many is harmless
             continue
         if segment.kind == "class":
             inner = f"{scope}.{segment.name}" if scope else segment.name
-            members = segment.members()
-            yield from _cut(members, lines, inner)
+            yield from _cut(segment.members(), worth, inner)
             continue
         for node in segment.nodes():
-            if _between(lines, _first_line(node), node.end_lineno or node.lineno):
+            if worth(_first_line(node), node.end_lineno or node.lineno):
                 yield node, scope
 
 

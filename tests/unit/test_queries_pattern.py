@@ -45,7 +45,7 @@ def captures(text: str, code: str) -> dict[str, str] | None:
         ("'on'", '"off"', None),
         ("$X == 16", "a == 0x10", {"X": "a"}),
         ("$X > $Y", "a >= b", None),
-        ("$X == $Y", "((a) == (b))", {"X": "(a)", "Y": "(b)"}),
+        ("$X == $Y", "((a) == (b))", {"X": "a", "Y": "b"}),
         ("$A and $B", "x and y and z", {"A": "x and y", "B": "z"}),
         ("x = $V", "x = 1", {"V": "1"}),
         ("x = $V", "x: int = 1", None),
