@@ -114,11 +114,13 @@ def events(
     targets: tuple[str, ...],
     *,
     every: bool,
+    from_first: bool = False,
 ) -> list[tuple[int, Change]]:
     """The changes of a gate along ``count`` states, each with the number of the state that it came with.
 
     ``gate_at(n, like)`` finds in state ``n`` the gate that is ``like`` in a later one. State ``count - 1``
     has, or had, ``newest``. Without ``every`` a stretch whose two ends agree is not looked into.
+    ``from_first``: it is known to have come with state 1, so that is where to look first.
     """
     known: dict[int, Gate | None] = {}
 
@@ -153,7 +155,10 @@ def events(
         look(middle, high)
         look(low, middle)
 
-    if count > 1:
+    if from_first and count > 2:
+        look(1, count - 1)
+        look(0, 1)
+    elif count > 1:
         look(0, count - 1)
     return sorted(out, key=lambda item: item[0])
 

@@ -29,7 +29,7 @@ def state(way: str) -> Gate | None:
     return msgspec.structs.replace(BASE, truth={**BASE.truth, "sm_120": "true" if way == "y" else "false"})
 
 
-def told(ways: str, every: bool = False) -> tuple[list[tuple[int, str]], int]:
+def told(ways: str, every: bool = False, from_first: bool = False) -> tuple[list[tuple[int, str]], int]:
     """(state, kind) of the events along the ways, and how many states were looked at."""
     asked: list[int] = []
 
@@ -38,7 +38,7 @@ def told(ways: str, every: bool = False) -> tuple[list[tuple[int, str]], int]:
         return state(ways[number])
 
     newest = next(found for found in (state(way) for way in reversed(ways)) if found is not None)
-    found = events(at, newest, len(ways), TARGETS, every=every)
+    found = events(at, newest, len(ways), TARGETS, every=every, from_first=from_first)
     assert len(asked) == len(set(asked))
     return [(number, change.kind) for number, change in found], len(asked)
 
@@ -47,6 +47,13 @@ def test_halving_finds_the_commit_and_looks_at_few() -> None:
     found, looked = told("n" * 600 + "y" * 424)
     assert found == [(600, "outcome")]
     assert looked <= 12
+
+
+def test_where_it_is_known_to_have_come_is_looked_at_first() -> None:
+    assert told("-" + "y" * 500, from_first=True) == ([(1, "added")], 3)
+    assert told("-" + "n" * 300 + "y" * 200, from_first=True)[0] == [(1, "added"), (301, "outcome")]
+    assert told("---yyy", from_first=True)[0] == [(3, "added")]
+    assert told("-y", from_first=True) == told("-y")
 
 
 def test_what_came_and_went_is_told() -> None:

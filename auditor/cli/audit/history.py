@@ -108,7 +108,9 @@ def _past(word: str, text: str | None, every: bool, moved: bool, request: Reques
                 reports[number] = _audited(points[number], request._replace(quiet=True))
         return same_gate(like, reports[number])
 
-    told = kept(events(gate_at, gate, len(points), newer.targets, every=every), moved)
+    told = kept(
+        events(gate_at, gate, len(points), newer.targets, every=every, from_first=text is None), moved
+    )
     changes = []
     for number, change in told:
         entry = line[number - 1][0]
