@@ -28,10 +28,12 @@ from auditor.program.values import (
     Unknown,
     V,
     is_const,
+    is_ordered,
+    is_sized,
     join_scalars,
     make,
     reasons_of,
-    same,
+    set_of,
     truth_of,
     unknown,
 )
@@ -44,6 +46,10 @@ _FOLD = frozenset(
     "bool len tuple list set frozenset dict map int float str abs round repr max min sum sorted reversed"
     " range type callable zip enumerate iter next".split()
 )
+
+
+#: What goes through its arguments item by item and gives something that depends on their order.
+_IN_ORDER = frozenset("tuple list map reversed zip enumerate next".split())
 
 
 class Builtin(Attributes):
@@ -122,6 +128,8 @@ class Builtin(Attributes):
         plain: list[Any] = []
         for a in args:
             if isinstance(a, Seq):
+                if not is_ordered(a):
+                    return unknown("order of a set")
                 items = a.plain()
                 if items is None:
                     return Unknown(
@@ -330,24 +338,22 @@ def _fold_plain(name: str, args: tuple[Any, ...]) -> Any:
         return unknown("bool()") if t is None else t
     if isinstance(first, Map) and first.maybe and name != "dict":
         return unknown(f"{name}() of an open dictionary")
+    if any(isinstance(a, Seq) and not is_ordered(a) for a in args) and name in _IN_ORDER:
+        return unknown("order of a set")
     if name == "len" and isinstance(first, (Seq, Map, str)):
+        if isinstance(first, Seq) and not is_sized(first):
+            return Unknown(_inner_reasons(first) or frozenset({"len() of an open set"}))
         return len(first.items) if not isinstance(first, str) else len(first)
     if name in ("tuple", "list", "set", "frozenset"):
         if not args:
             return Seq(name, ())
         if isinstance(first, Map):
             return Seq(name, tuple(first.items))
-        if isinstance(first, Seq):
-            items = first.items
+        if isinstance(first, (Seq, str)) and not (isinstance(first, str) and len(first) >= 200):
+            items = tuple(first) if isinstance(first, str) else first.items
             if name in ("set", "frozenset"):
-                unique: list[Any] = []
-                for item in items:
-                    if not any(same(item, u) for u in unique):
-                        unique.append(item)
-                items = tuple(unique)
-            return Seq(name, items, first.cls if name == "tuple" else None)
-        if isinstance(first, str) and len(first) < 200:
-            return Seq(name, tuple(first))
+                return set_of(name, items)
+            return Seq(name, items, first.cls if name == "tuple" and isinstance(first, Seq) else None)
     if name == "dict" and (not args or (len(args) == 1 and isinstance(first, Map))):
         return Map(dict(first.items), dict(first.maybe)) if isinstance(first, Map) else Map({})
     if name == "map" and len(args) == 2 and isinstance(first, External) and isinstance(args[1], Seq):

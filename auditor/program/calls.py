@@ -26,6 +26,7 @@ from auditor.program.values import (
     Unknown,
     V,
     all_reasons,
+    is_ordered,
     make,
     same,
     unknown,
@@ -57,11 +58,11 @@ class Calls(Builtin):
         for arg in node.args:
             value = self.lazy(arg, fr)
             if isinstance(arg, ast.Starred):
-                if value.each is None and isinstance(value.one, Seq):
+                if not all(isinstance(s, Seq) and is_ordered(s) for s in value.scalars()):
+                    loose = True
+                elif value.each is None:
                     args.extend(V(x, value.roots, value.via) for x in value.one.items)
-                elif value.each is not None and all(
-                    isinstance(s, Seq) and len(s.items) == len(value.each[0].items) for s in value.each
-                ):
+                elif all(len(s.items) == len(value.each[0].items) for s in value.each):
                     for k in range(len(value.each[0].items)):
                         args.append(make(tuple(s.items[k] for s in value.each), value.roots, value.via))
                 else:

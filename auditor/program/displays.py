@@ -19,9 +19,11 @@ from auditor.program.values import (
     V,
     all_reasons,
     is_const,
+    is_ordered,
     join_scalars,
     make,
     reasons_of,
+    set_of,
     unknown,
 )
 
@@ -70,12 +72,12 @@ class Displays(Operators):
             for starred, value in parts:
                 scalar = value.at(i)
                 if starred:
-                    if not isinstance(scalar, Seq):
+                    if not isinstance(scalar, Seq) or not (kind == "set" or is_ordered(scalar)):
                         return Unknown(reasons_of(scalar) or frozenset({"unpacking"}))
                     items.extend(scalar.items)
                 else:
                     items.append(scalar)
-            return Seq(kind, tuple(items))
+            return set_of(kind, tuple(items)) if kind == "set" else Seq(kind, tuple(items))
 
         if not split:
             return V(build(0), roots, via)
@@ -105,7 +107,7 @@ class Displays(Operators):
                         if k not in scalar.maybe:
                             maybe.pop(k, None)
                         elif k in out:
-                            inner = join_scalars(out[k], inner)
+                            inner = join_scalars(out[k], inner, scalar.maybe[k])
                         else:
                             maybe[k] = scalar.maybe[k]
                         out[k] = inner
@@ -270,12 +272,15 @@ class Displays(Operators):
         split = any(v.each is not None for v in out)
         for v in out:
             roots, via = roots | v.roots, via | v.via
+        if isinstance(node, ast.ListComp) and len(out) > 1 and not is_ordered(iterable.one):
+            return V(unknown("order of a set"), roots, via)
+        build = set_of if kind == "set" else Seq
         if not split:
-            return V(Seq(kind, tuple(v.one for v in out)), roots, via)
-        return make(tuple(Seq(kind, tuple(v.at(i) for v in out)) for i in range(self.count)), roots, via)
+            return V(build(kind, tuple(v.one for v in out)), roots, via)
+        return make(tuple(build(kind, tuple(v.at(i) for v in out)) for i in range(self.count)), roots, via)
 
     @staticmethod
     def _unpacked(scalar: Any, i: int) -> Any:
-        if isinstance(scalar, Seq) and i < len(scalar.items):
+        if isinstance(scalar, Seq) and i < len(scalar.items) and is_ordered(scalar):
             return scalar.items[i]
         return Unknown(reasons_of(scalar) or frozenset({"unpacking"}))

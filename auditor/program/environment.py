@@ -40,6 +40,12 @@ class Environment(Objects):
                 lambda h, v: self._either(h, v, h) if isinstance(h, Unknown) else v if h is None else h,
             )
         self.set_flag(name, value, fr)
+        self._note_environment(name, value, fr, node, setdefault)
+
+    def _note_environment(
+        self, name: str, value: V, fr: Frame, node: ast.AST | None, setdefault: bool = False
+    ) -> None:
+        """Tell that a flag is set."""
         if self._quiet or self.relation(fr) == "aside":
             return
         place, top = self._hook(fr, node), self.top
@@ -86,10 +92,12 @@ class Environment(Objects):
         if name == "os.environ.setdefault" and len(args) == 2:
             self._set_environment(args[0], args[1], fr, node, True)
             return V(unknown("call os.environ.setdefault()"))
-        if name == "os.putenv" and len(args) == 2:
-            self._set_environment(args[0], args[1], fr, node)
+        if name in ("os.putenv", "os.unsetenv"):
+            # for other processes: os.environ, which is read here, stays as it is
+            if name == "os.putenv" and len(args) == 2 and isinstance(args[0].one, str):
+                self._note_environment(args[0].one, args[1], fr, node)
             return V(None)
-        if name in ("os.environ.pop", "os.unsetenv"):
+        if name == "os.environ.pop":
             held = self.flag(key.one) if isinstance(key.one, str) else None
             self._unset(key, fr)
             return held if held is not None else V(unknown(f"call {name}()"))

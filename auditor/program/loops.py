@@ -13,6 +13,7 @@ from auditor.program.values import (
     Map,
     Seq,
     V,
+    is_ordered,
     unknown,
 )
 
@@ -59,7 +60,7 @@ class Loops(Branches):
         if iterable.each is not None or not isinstance(iterable.one, (Seq, Map)):
             return None
         items = list(iterable.one.items)
-        if len(items) > 8 or (isinstance(iterable.one, Map) and iterable.one.maybe):
+        if len(items) > 8 or not is_ordered(iterable.one):
             return None
         for child in walk(node):
             if isinstance(child, (ast.Break, ast.Continue)):

@@ -14,6 +14,7 @@ from auditor.program.tracked import Tracked, cells
 from auditor.program.values import (
     Seq,
     V,
+    is_ordered,
     unknown,
 )
 
@@ -95,6 +96,8 @@ class Stepping(Environment):
         if items is not None or not self._now:
             return items
         if iterable.each is not None or not isinstance(iterable.one, Seq) or len(iterable.one.items) > _FEW:
+            return None
+        if not is_ordered(iterable.one):
             return None
         if any(isinstance(child, (ast.Break, ast.Continue)) for child in ast.walk(node)):
             return None

@@ -79,6 +79,32 @@ class Seq:
         return f"Seq({self.kind}, {self.items})"
 
 
+def set_of(kind: str, items: tuple[Any, ...]) -> Seq:
+    """A set or frozenset of these items: constants that Python takes for equal are there once."""
+    kept: list[Any] = []
+    seen: set[Any] = set()
+    for item in items:
+        plain = item.plain() if isinstance(item, Seq) else item
+        if is_const(item) or (isinstance(item, Seq) and plain is not None):
+            if plain in seen:
+                continue
+            seen.add(plain)
+        kept.append(item)
+    return Seq(kind, tuple(kept))
+
+
+def is_sized(seq: Seq) -> bool:
+    """Whether as many items are there as are listed: open items of a set may be equal to others."""
+    return seq.kind in ("tuple", "list") or len(seq.items) < 2 or seq.plain() is not None
+
+
+def is_ordered(scalar: Seq | Map) -> bool:
+    """Whether items are gone through in the order in which they are listed; those of a set are not."""
+    if isinstance(scalar, Map):
+        return not scalar.maybe
+    return scalar.kind in ("tuple", "list") or len(scalar.items) < 2
+
+
 class Map:
     """A dictionary with constant keys. Values are scalars; keys in ``maybe`` may be absent, for the reasons
     that stand there."""
