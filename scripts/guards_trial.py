@@ -280,7 +280,7 @@ DELETED = (
     Place("early `return`", CONFIGURER, "_compute_enable_deep_gemm", without("sm_version == 120"),
           "sgl-deep-gemm"),
 )  # fmt: skip
-TOPK, MHC = "envs.SGLANG_OPT_USE_TOPK_V2", "envs.SGLANG_OPT_USE_TILELANG_MHC_PRE"
+MHC = "envs.SGLANG_OPT_USE_TILELANG_MHC_PRE"
 HOOK = "sglang/srt/arg_groups/model_hook.py"
 LATER_ADDED = (
     Place("the sibling is named too", CONFIGURER, "_compute_enable_deep_gemm",

@@ -16,9 +16,6 @@ from auditor.trees.base import SourceTree
 from auditor.trees.names import blob_id
 from auditor.trees.overlay import OverlayTree
 
-#: Outcomes with which a patchset goes on, and counts as carried.
-FINE = ("clean", "moved", "partly", "upstream", "obsolete", "skipped")
-
 
 @dataclass(frozen=True)
 class Planned:
