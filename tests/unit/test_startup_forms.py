@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import test_startup  # noqa: E402
 from test_startup import NOTES, on, start  # noqa: E402
 
-from auditor.profile import Profile  # noqa: E402
+from auditor.profile import Profile, Symbol  # noqa: E402
 
 ELSEWHERE = "import os\nimport elsewhere\n\nask = elsewhere.ask\n"
 MORE_NOTES = """
@@ -318,3 +318,100 @@ def test_registered_declarations_are_what_python_leaves(more: dict[str, str], na
     files = {f"example/{key}.py": text for key, text in more.items()}
     body = "self._notes = []\n" + "self._notes.extend(collect('Newt', self, None))\n" * 2
     assert left(body, "", name, **files) == (OPEN if wanted is None else (wanted,) * 3)
+
+
+@pytest.mark.parametrize(
+    ("body", "helpers", "name", "wanted"),
+    [
+        (
+            "helpers.call(self.fill)\n\ndef fill(self):\n    self.backend = 'x'",
+            "\n\ndef call(step):\n    step()\n",
+            "backend",
+            "x",
+        ),
+        (
+            "helpers.call(helpers.partial(helpers.sets, self))",
+            "from functools import partial\n\n\ndef call(step):\n    step()\n"
+            "\n\ndef sets(o):\n    o.backend = 'x'\n",
+            "backend",
+            "x",
+        ),
+        (
+            "declare(self, 'x', backend='y')\nself.backend = 'z'\nself.note = live(self).backend",
+            "",
+            "note",
+            "y",
+        ),
+        (
+            "declare(self, 'x', backend='y')\nself._notes = []\n"
+            "self.backend = 'z'\nself.note = live(self).backend",
+            "",
+            "note",
+            "z",
+        ),
+        (
+            "run_pass(self, helpers.step)\nself.backend = 'z'\nself.note = live(self).backend",
+            "\n\ndef step(view):\n    out = {}\n    if ask():\n"
+            "        out['backend'] = 'y'\n    return out\n",
+            "note",
+            None,
+        ),
+        ("declare(self, 'x', backend='y')\nexec(helpers.ask())", "", "backend", None),
+        ("[declare(self, 'x', backend=x) for x in ('a', 'b')]", "", "backend", None),
+    ],
+)
+def test_ways_to_get_at_the_arguments(body: str, helpers: str, name: str, wanted: Any) -> None:
+    body, _, rest = ("self._notes = []\n" + body).partition("\n\n")
+    text = "\n" + textwrap.indent(body, " " * 8) + "\n\n" + textwrap.indent(rest, " " * 4)
+    assert left(text, helpers, name) == (OPEN if wanted is None else (wanted,) * 3)
+
+
+def test_one_of_two_steps_that_stops_leaves_the_others() -> None:
+    helpers = """
+
+def stops(o):
+    raise ValueError
+
+
+def goes(o):
+    o.backend = 'x'
+"""
+    body = "step = helpers.stops if workstation() else helpers.goes\nstep(self)"
+    found = start(body, ELSEWHERE + helpers)
+    assert on(found, "backend")[:2] == ("x", "x")
+    at = test_startup.AT
+    assert [(s.what, s.may >> at["sm_120"] & 1, s.may >> at["sm_90"] & 1) for s in found.raises] == [
+        ("ValueError", 1, 0)
+    ]
+
+
+def test_a_tree_without_the_class_of_arguments_has_no_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = test_startup.profile()
+    lost = (Symbol("example.nowhere", "Options"), Symbol("example.options", "Missing"))
+    monkeypatch.setattr(test_startup, "profile", lambda: msgspec.structs.replace(plain, arguments=lost))
+    found = start("self.backend = 'x'")
+    assert (found.arguments, found.entered) == ({}, 0)
+
+
+def test_a_class_that_a_factory_makes_has_the_fields_of_its_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = test_startup.profile()
+    (symbol,) = plain.arguments
+    own = msgspec.structs.replace(symbol, folders=("example/parts/",))
+    monkeypatch.setattr(test_startup, "profile", lambda: msgspec.structs.replace(plain, arguments=(own,)))
+    parts = "class Speed:\n    size: int = 5\n    speed: int = 3\n\n\nclass Other:\n    mode: str = 'slow'\n"
+    body = "self.speed = self.speed + self.size\n"
+    text = textwrap.indent(body, " " * 8) + (
+        "\n\nfrom example.parts.all import Other, Speed\nfrom example.helpers import Aside, build\n\n"
+        "PARTS = (Speed, Other, Aside, 3)\nOptions = build(Options, PARTS)\n"
+    )
+    helpers = "\n\nclass Aside:\n    aside: int = 1\n\n\ndef build(cls, parts):\n    return ask(cls, parts)\n"
+    more = {"example/parts/__init__.py": "", "example/parts/all.py": parts}
+    found = start("\n" + text, ELSEWHERE + helpers, more=more)
+    assert on(found, "speed") == (4, 4, 4)  # the class's own `size` stands before that of the part
+    assert on(found, "mode") == ("slow",) * 3
+    assert "aside" not in found.arguments
+
+
+def test_a_hook_that_cannot_be_entered_leaves_nothing_known() -> None:
+    found = start("self.backend = 'x'\nyield 1")
+    assert on(found, "backend") == OPEN and on(found, "size") == OPEN
