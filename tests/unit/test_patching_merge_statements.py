@@ -321,6 +321,255 @@ CASES = {
         "clean",
         "from p import (\n    a,  # one\n    d,\n    e,\n)\n",
     ),
+    "a header that both changed, apart": (
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        (
+            "def f(a, b):\n    if a == 1 and b:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        (
+            "def f(a, b):\n    if c == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "clean",
+        (
+            "def f(a, b):\n    if c == 1 and b:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+    ),
+    "the header of what is gone": (
+        (
+            "def f(a, b):\n    zero(a)\n    if a == 1:\n        one(a)\n    elif a == 2:\n"
+            "        two(b)\n    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "def f(a, b):\n    zero(a)\n    return 1\n",
+        (
+            "def f(a, b):\n    zero(a)\n    if c == 1:\n        one(a)\n    elif a == 2:\n"
+            "        two(b)\n    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "conflict",
+        "`if a == 1:` is gone, which the patch changes",
+    ),
+    "an arm goes": (
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        (
+            "def f(a, b):\n    if a == 1:\n        uno(a, 7)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "def f(a, b):\n    if a == 1:\n        one(a)\n    else:\n        three(a, b)\n    return 1\n",
+        "clean",
+        ("def f(a, b):\n    if a == 1:\n        uno(a, 7)\n    else:\n        three(a, b)\n    return 1\n"),
+    ),
+    "an arm goes that ours changed": (
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        dos(b, 8)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "def f(a, b):\n    if a == 1:\n        one(a)\n    else:\n        three(a, b)\n    return 1\n",
+        "conflict",
+        "`if a == 1:`: an arm it removes was changed",
+    ),
+    "an arm goes that is gone": (
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "def f(a, b):\n    if a == 1:\n        uno(a)\n    else:\n        three(a, b)\n    return 1\n",
+        "def f(a, b):\n    if a == 1:\n        one(a)\n    else:\n        three(a, b)\n    return 1\n",
+        "upstream",
+        "",
+    ),
+    "an arm goes, its statement changed beside": (
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2 :\n        two(b)\n"
+            "    elif a == 5:\n        five(b)\n    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "def f(a, b):\n    if a == 1:\n        one(a)\n    else:\n        three(a, b)\n    return 1\n",
+        "clean",
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 5:\n        five(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+    ),
+    "the same arm twice, each its own": (
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    elif a == 3:\n        tres(b)\n    else:\n        three(a, b)\n    return 1\n"
+        ),
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    elif a == 3:\n        drei(a)\n    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "conflict",
+        "`if a == 1:`: the same arm was added on both sides",
+    ),
+    "the same arm, the same": (
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    elif a == 3:\n        tres(b)\n    else:\n        three(a, b)\n    return 2\n"
+        ),
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    elif a == 3:\n        tres(b)\n    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "upstream",
+        "",
+    ),
+    "an arm whose neighbours are gone": (
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "def f(a, b):\n    if a == 1:\n        one(a)\n    return 1\n",
+        (
+            "def f(a, b):\n    if a == 1:\n        one(a)\n    elif a == 2:\n        two(b)\n"
+            "    elif a == 3:\n        tres(b)\n    else:\n        three(a, b)\n    return 1\n"
+        ),
+        "conflict",
+        "`if a == 1:`: the arms around the new one are gone",
+    ),
+    "comment of what is gone": (
+        "def f(a, b):\n    one(a, b, c)\n    # about two\n    two(a, b, c)\n    return 1\n",
+        "def f(a, b):\n    one(a, b, c)\n    return 1\n",
+        "def f(a, b):\n    one(a, b, c)\n    # more about two\n    two(a, b, c)\n    return 1\n",
+        "conflict",
+        "comments of a statement that is gone were left out",
+    ),
+    "comments on both sides": (
+        "def f(a, b):\n    one(a, b, c)\n    # about two\n    two(a, b, c)\n    return 1\n",
+        "def f(a, b):\n    one(a, b, c)\n    # ours about two\n    two(a, b, c)\n    return 1\n",
+        "def f(a, b):\n    one(a, b, c)\n    # theirs about two\n    two(a, b, c)\n    return 1\n",
+        "conflict",
+        "a comment changed on both sides; ours was kept",
+    ),
+    "behind the line on one side": (
+        "def f(a, b):\n    two(a, b, c)  # old\n    return 1\n",
+        "def f(a, b):\n    two(a, b, d)  # old\n    return 1\n",
+        "def f(a, b):\n    two(a, b, c)  # new\n    return 1\n",
+        "conflict",
+        "a comment changed on both sides; ours was kept",
+    ),
+    "there already beside it": (
+        "def f(a, b):\n    first(a, b, c)\n    second(a)\n",
+        "def f(a, b):\n    first(a, b, c)\n    first(a, b, d)\n    second(b)\n",
+        "def f(a, b):\n    first(a, b, d)\n    second(a)\n",
+        "conflict",
+        "`first(a, b, d)` is there already, and what it replaces is too",
+    ),
+    "became a block": (
+        "def f(a, b):\n    first(a, b, c)\n    second(a)\n",
+        "def f(a, b):\n    if a:\n        first(a, b, c)\n    second(a)\n",
+        "def f(a, b):\n    first(a, b, d)\n    second(a)\n",
+        "clean",
+        "def f(a, b):\n    if a:\n        first(a, b, d)\n    second(a)\n",
+    ),
+    "a statement against a block": (
+        "def f(a, b):\n    x = first(a, b, c)\n    second(a)\n",
+        "def f(a, b):\n    x = first(a, b, z)\n    second(a)\n",
+        "def f(a, b):\n    with x as first(a, b, c)[0]:\n        y = 1\n    second(a)\n",
+        "conflict",
+        "`x = first(a, b, c)` was changed on both sides",
+    ),
+    "several on one line": (
+        "def f(a, b):\n    x = 1; y = 2\n    z = 3\n",
+        "def f(a, b):\n    x = 1; y = 2\n    z = 4\n",
+        "def f(a, b):\n    x = 1; y = 5\n    z = 3\n",
+        "clean",
+        "def f(a, b):\n    x = 1; y = 5\n    z = 4\n",
+    ),
+    "a one-line block": (
+        "def f(a, b):\n    if a: b = 1\n    z = 3\n",
+        "def f(a, b):\n    if a: b = 1\n    z = 4\n",
+        "def f(a, b):\n    if a: b = 2\n    z = 3\n",
+        "clean",
+        "def f(a, b):\n    if a: b = 2\n    z = 4\n",
+    ),
+    "quotes": (
+        "def f(a, b):\n    x = 'a'\n    z = 3\n",
+        'def f(a, b):\n    x = "a"\n    z = 4\n',
+        "def f(a, b):\n    x = 'b'\n    z = 3\n",
+        "clean",
+        "def f(a, b):\n    x = 'b'\n    z = 4\n",
+    ),
+    "byte order mark": (
+        "\ufeffx = 1\ny = 2\n",
+        "\ufeffx = 1\ny = 3\n",
+        "\ufeffx = 5\ny = 2\n",
+        "conflict",
+        "lines it changes were changed too, at line 1",
+    ),
+    "form feed": (
+        "x = 1\n\x0c\ny = 2\n",
+        "x = 3\n\x0c\ny = 2\n",
+        "x = 4\n\x0c\ny = 2\n",
+        "conflict",
+        "lines it changes were changed too, at line 1",
+    ),
+    "a tuple of one": (
+        "def f(a, b):\n    x = (a,)\n    z = 3\n",
+        "def f(a, b):\n    x = (b,)\n    z = 4\n",
+        "def f(a, b):\n    x = (a)\n    z = 3\n",
+        "conflict",
+        "`x = (a,)` was changed on both sides",
+    ),
+    "a call with a comma more": (
+        "def f(a, b):\n    x = g((a,), k)\n    z = 3\n",
+        "def f(a, b):\n    x = g((a,), k,)\n    z = 3\n",
+        "def f(a, b):\n    x = g((a,), m)\n    z = 3\n",
+        "clean",
+        "def f(a, b):\n    x = g((a,), m)\n    z = 3\n",
+    ),
+    "augmented": (
+        "def f(a, b):\n    x += first\n    y = 3\n",
+        "def f(a, b):\n    x += second\n    y = 4\n",
+        "def f(a, b):\n    x += third\n    y = 3\n",
+        "conflict",
+        "`x += first` was changed on both sides",
+    ),
+    "emptied module": ("x = 1\n", "", "x = 2\n", "conflict", "`x = 1` is gone, which the patch changes"),
+    "twice the same name in a class": (
+        "class A:\n    a = 1\n    a = 2\n    b = 3\n",
+        "class A:\n    a = 1\n    a = 2\n    b = 4\n",
+        "class A:\n    a = 1\n    a = 5\n    b = 3\n",
+        "clean",
+        "class A:\n    a = 1\n    a = 5\n    b = 4\n",
+    ),
+    "a tuple that loses one": (
+        "def f(a, b):\n    x = (a, b)\n    z = 3\n",
+        "def f(a, b):\n    x = (a + 1, b)\n    z = 4\n",
+        "def f(a, b):\n    x = (a,)\n    z = 3\n",
+        "conflict",
+        "`x = (a, b)` was changed on both sides",
+    ),
+    "a tuple of one that changes": (
+        "def f(a, b):\n    x = g((a,), 1)\n    z = 3\n",
+        "def f(a, b):\n    x = g((a,), 2)\n    z = 4\n",
+        "def f(a, b):\n    x = g((b,), 1)\n    z = 3\n",
+        "clean",
+        "def f(a, b):\n    x = g((b,), 2)\n    z = 4\n",
+    ),
 }
 
 
@@ -329,7 +578,9 @@ def test_statements_that_two_sides_changed(name: str) -> None:
     base, ours, theirs, status, wanted = CASES[name]
     outcome = carried(base, ours, theirs)
     assert outcome.status == status, outcome.hunks
-    if status == "conflict":
+    if status == "upstream":
+        assert not outcome.files
+    elif status == "conflict":
         assert not outcome.files and outcome.hunks[0].note == wanted
     else:
         assert (outcome.files["m.py"] or b"").decode() == wanted

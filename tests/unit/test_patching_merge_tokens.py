@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 
 import pytest
 
@@ -21,7 +22,8 @@ from tests.unit.test_patching_port import MemoryTree
 def carried(base: str, ours: str, theirs: str, path: str = "m.py") -> Outcome:
     """What becomes of the change from ``base`` to ``theirs`` on ``ours``."""
     a, b = base.encode(), theirs.encode()
-    lines = difflib.unified_diff(base.splitlines(True), theirs.splitlines(True), f"a/{path}", f"b/{path}")
+    old, new = (re.findall("[^\\n]*\\n|[^\\n]+", text) for text in (base, theirs))
+    lines = difflib.unified_diff(old, new, f"a/{path}", f"b/{path}")
     head = f"diff --git a/{path} b/{path}\nindex {blob_id(a)}..{blob_id(b)} 100644\n"
     patch = parse_patch((head + "".join(lines)).encode(), "patch")
     return port(patch, MemoryTree({path: ours.encode()}), blobs={blob_id(a): a}.get)

@@ -110,8 +110,13 @@ def norm(items: Sequence[Item]) -> tuple[bytes, ...]:
             for at, element in enumerate(item.elements):
                 out += [b","] if at else []
                 out += norm(element)
-            out.append(item.close.text)
+            out += [b",", item.close.text] if _one_tuple(item) else [item.close.text]
     return tuple(out)
+
+
+def _one_tuple(group: Group) -> bool:
+    """Whether a comma makes it a tuple of one; one behind the last of several is no token."""
+    return len(group.commas) == len(group.elements) == 1
 
 
 @dataclass
@@ -201,6 +206,8 @@ class TokenMerge:
         if no == norm([base]):
             self.splices.append(Splice(ours.start, ours.end, self.text(theirs.start, theirs.end)))
             return
+        if len({_one_tuple(each) for each in (base, ours, theirs)}) > 1:
+            raise Overlap  # what it is changes with its comma
         if max(len(base.elements), len(ours.elements), len(theirs.elements)) == 1 and base.elements:
             if not ours.elements or not theirs.elements:
                 raise Overlap
