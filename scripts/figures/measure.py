@@ -38,12 +38,19 @@ class Command(NamedTuple):
 
 
 def run(command: Command, out: Path | None = None) -> Run:
-    """Run a command and measure it; its output goes to ``out`` or nowhere."""
+    """Run a command and measure it; its output goes to ``out`` or nowhere. It runs in this checkout, so that
+    what is measured is the program that lies here.
+    """
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **command.environment}
     with open(out or os.devnull, "wb") as file:
         start = time.perf_counter()
         child = subprocess.Popen(
-            command.words, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.DEVNULL, env=environment
+            command.words,
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.DEVNULL,
+            env=environment,
         )
         _, status, used = os.wait4(child.pid, 0)
         wall = time.perf_counter() - start

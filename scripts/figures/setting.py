@@ -35,6 +35,9 @@ class Setting:
 
     def __init__(self, options: argparse.Namespace, work: Path) -> None:
         self.options = options
+        for name in ("repo", "wheels", "tree", "rules", "cases", "keep"):
+            if given := getattr(options, name):  # commands run in another folder
+                setattr(options, name, str(Path(given).resolve()))
         self.work = work
         self.commit: str = options.commit
         self.project: str = options.project
@@ -139,11 +142,11 @@ class Setting:
 
     @property
     def _program(self) -> str:
-        return str(self.options.ast_grep or shutil.which("ast-grep") or "")
+        named = shutil.which(str(self.options.ast_grep or "ast-grep"))
+        return str(Path(named).resolve()) if named else ""
 
     def _no_ast_grep(self) -> str:
-        there = self._program and os.access(self._program, os.X_OK)
-        return "" if there else "no ast-grep to compare with: --ast-grep PROGRAM or BENCH_AST_GREP"
+        return "" if self._program else "no ast-grep to compare with: --ast-grep PROGRAM or BENCH_AST_GREP"
 
     def with_peer(self, commands: dict[str, Command]) -> dict[str, Command]:
         """Commands, and ast-grep among them if it is there."""

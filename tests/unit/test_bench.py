@@ -104,6 +104,19 @@ def test_a_command_is_measured_with_its_children() -> None:
     assert measure.run(measure.Command((sys.executable, "-c", "raise SystemExit(3)"))).code == 3
 
 
+def test_what_is_measured_lies_in_this_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "auditor").mkdir()
+    (tmp_path / "auditor" / "__init__.py").write_text("raise SystemExit(9)\n")
+    out = tmp_path / "out"
+    code = "import auditor; print(auditor.__file__)"
+    assert measure.run(measure.Command((sys.executable, "-c", code)), out).code == 0
+    assert out.read_text().strip() == str(ROOT / "auditor" / "__init__.py")
+    (tmp_path / "clone").mkdir()
+    at = Setting(bench.parser().parse_args(["--repo", "clone"]), tmp_path)
+    assert at.options.repo == str(tmp_path / "clone")
+
+
 def test_a_table_without_rows_is_none() -> None:
     assert list(measure.table(("a", "b"), [(1, 2)])) == ["| a | b |", "| --- | --- |", "| 1 | 2 |", ""]
     assert list(measure.table(("a", "b"), [])) == []
