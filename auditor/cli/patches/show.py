@@ -106,10 +106,13 @@ def _stack(patchset: Patchset) -> None:
 
 
 def _room() -> int:
-    """The columns of the terminal that is written to, 0 where it is none: there a line stays a line."""
+    """The columns of the terminal that is written to (or pretended, for a picture), 0 where it is none: there
+    a line stays a line."""
+    import os
     import shutil
 
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
+    terminal = sys.stdout.isatty() or bool(os.environ.get("FORCE_COLOR"))
+    return shutil.get_terminal_size().columns if terminal else 0
 
 
 def _folded(text: str, indent: int = 0) -> str:
