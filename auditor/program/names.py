@@ -54,6 +54,8 @@ class Names(Expressions):
                 if (module.name, name) in fr.effects:
                     # a function called further up has set it, or may have
                     return V(unknown(f"global {name}"), value.roots, value.via)
+                if self._changed_above and any(id(s) in self._changed_above for s in value.scalars()):
+                    return V(unknown(f"{name} is changed in place"), value.roots, value.via)
                 if fr is self._frames.get(module.name):
                     return self._settled_global(module, name, value)
                 return self.boundary(module, name, value)
@@ -120,7 +122,10 @@ class Names(Expressions):
     def _settled_global(self, module: Any, name: str, value: V) -> V:
         depth = change_depth(value)
         if depth:
-            if module.mutated(name, depth > 1) or any(id(s) in self._changed_above for s in value.scalars()):
+            mutated = module.mutated(name, depth > 1)
+            if mutated and module.state == "running":  # a statement at the top has called a function with it
+                self._changed_above.update((id(s), s) for s in value.scalars())
+            if mutated or any(id(s) in self._changed_above for s in value.scalars()):
                 return V(unknown(f"global {name} is changed by functions"), value.roots, value.via)
         return self.boundary(module, name, value)
 

@@ -236,6 +236,22 @@ def g3():
     f().append(major())
     return major() in t
 """,
+    "at the top, by a function that is called there": """\
+l3 = [minor()]
+def f(): l3.append(major())
+if IS_NEW or major() > 0:
+    f()
+    b = major() in l3
+""",
+    "at the top, by what a function gives": """\
+l3 = [minor()]
+if major() > 0:
+    x5 = lambda: l3
+    x5().append(major())
+    b = major() in l3
+def g7():
+    del l3[0]
+""",
     "in a list": """\
 def g3():
     w = [minor()]
