@@ -68,6 +68,11 @@ def disarmed(line: str) -> str:
     return line.replace(":", ": ", 1) if line.lstrip().startswith("::") else line
 
 
+def shown(text: str) -> str:
+    """Lines of our own with foreign words in them: nothing moves the cursor or commands a CI job's runner."""
+    return "\n".join(disarmed(clean(line)) for line in text.split("\n"))
+
+
 def sentence_of(error: BaseException) -> str:
     """What an error of a library says, as the end of a sentence; ``JSON is …`` keeps its letters."""
     text = str(error)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from auditor.cli.color import console, page_console
-from auditor.errors import UserError, clean, disarmed
+from auditor.errors import UserError, shown
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -97,8 +97,3 @@ def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     import click
 
     click.echo(shown(str(text)), err=err, nl=nl)
-
-
-def shown(text: str) -> str:
-    """Lines of our own with foreign words in them: nothing moves the cursor or commands a CI job's runner."""
-    return "\n".join(disarmed(clean(line)) for line in text.split("\n"))

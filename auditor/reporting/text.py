@@ -58,7 +58,8 @@ class Page:
 
     def add(self, *spans: Span | str) -> None:
         """One line, as it is."""
-        self.lines.append([span if isinstance(span, Span) else Span(span) for span in spans])
+        whole = [span if isinstance(span, Span) else Span(span) for span in spans]
+        self.lines.append([replace(s, text=clean(s.text)) if UNSAFE.search(s.text) else s for s in whole])
 
     def blank(self) -> None:
         if self.lines and self.lines[-1]:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from auditor.errors import shown
 from auditor.history.sweeping.trend import Trend, facts
 
 if TYPE_CHECKING:
@@ -37,9 +38,11 @@ def render(found: Trend, console: Console, *, quiet: bool = False) -> None:
     """A table, a row a stretch: gates, then per target what is counted, then what happened to gates."""
     if not quiet:
         for line in lines_above(found):
-            console.print(line, highlight=False, markup=False)
+            console.print(shown(line), highlight=False, markup=False)
         if found.head.blind:
-            console.print("it cannot see: " + "; ".join(found.head.blind), highlight=False, markup=False)
+            console.print(
+                shown("it cannot see: " + "; ".join(found.head.blind)), highlight=False, markup=False
+            )
         console.print()
     heads, rows = table(found)
     widths = [max(len(row[at]) for row in [heads, *rows]) for at in range(len(heads))]
@@ -47,7 +50,7 @@ def render(found: Trend, console: Console, *, quiet: bool = False) -> None:
         text = "  ".join(
             cell.ljust(w) if at < 2 else cell.rjust(w) for at, (cell, w) in enumerate(zip(row, widths))
         )
-        console.print(text.rstrip(), highlight=False, markup=False, soft_wrap=True)
+        console.print(shown(text.rstrip()), highlight=False, markup=False, soft_wrap=True)
 
 
 def table(found: Trend) -> tuple[list[str], list[list[str]]]:

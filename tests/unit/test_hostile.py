@@ -174,6 +174,16 @@ def test_foreign_words_in_chatter_and_in_json_command_nothing(
     assert msgspec.json.decode(out.split(b"\n", 2)[2]) == msgspec.json.decode(data)
 
 
+def test_a_quote_that_is_never_closed_costs_nothing() -> None:
+    from auditor.program.source import bare
+
+    before = time.process_time()
+    for quote in ("\"\"\"", "'''", '"', "'"):
+        text = f"x = 1  # why\ny = {quote}{'a' * 5000}\n"
+        assert bare(text) == text.replace("# why", "")
+    assert time.process_time() - before < 5
+
+
 # --- a cache that somebody damaged
 
 

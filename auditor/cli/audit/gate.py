@@ -13,7 +13,7 @@ from auditor.cli.command import VerbCommand
 from auditor.cli.options import Request, tree_options
 from auditor.cli.source import audited, opened
 from auditor.cli.words import QueryType
-from auditor.errors import UserError
+from auditor.errors import UserError, clean
 from auditor.lazyre import lazy
 
 if TYPE_CHECKING:
@@ -149,5 +149,6 @@ def _draw(
     if not gates:
         return
     for item in gates:
-        console.print(f"{item.id}  {item.path}:{item.line}  {item.symbol}  {item.predicate}", soft_wrap=True)
+        line = f"{item.id}  {item.path}:{item.line}  {item.symbol}  {item.predicate}"
+        console.print(clean(line), soft_wrap=True, highlight=False, markup=False)
     console.print("one of them in full: audit gate ID")
