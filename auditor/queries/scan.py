@@ -115,7 +115,10 @@ class ScanPlan:
                     if not _meets(where[wanted.query], node.lineno, node.lineno):  # type: ignore[attr-defined]
                         continue
                     words = self._bytes[wanted.query]
-                    hit = file.try_match(wanted, words, node, symbol, above, module)
+                    try:
+                        hit = file.try_match(wanted, words, node, symbol, above, module)
+                    except RecursionError:  # nested too deeply for LibCST: the audit names such a statement
+                        continue
                     if hit is not None:
                         hits.setdefault((hit.line, getattr(node, "col_offset", 0), wanted.query), hit)
         return [hits[key] for key in sorted(hits)]
@@ -169,8 +172,8 @@ def _pieces(text: str, worth: _Worth) -> Iterator[tuple[ast.stmt, str]]:
 
 
 def _cut(segments: Sequence[source.Segment], worth: _Worth, scope: str) -> Iterator[tuple[ast.stmt, str]]:
-    ends = [segment.start for segment in segments[1:]] + [sys.maxsize]
-    for segment, end in zip(segments, ends, strict=True):
+    for at, segment in enumerate(segments):
+        end = segments[at + 1].start if at + 1 < len(segments) else sys.maxsize
         if not worth(segment.start, end):  # one line too many is harmless
             continue
         if segment.kind == "class":

@@ -178,7 +178,7 @@ def test_a_quote_that_is_never_closed_costs_nothing() -> None:
     from auditor.program.source import bare
 
     before = time.process_time()
-    for quote in ("\"\"\"", "'''", '"', "'"):
+    for quote in ('"""', "'''", '"', "'"):
         text = f"x = 1  # why\ny = {quote}{'a' * 5000}\n"
         assert bare(text) == text.replace("# why", "")
     assert time.process_time() - before < 5
