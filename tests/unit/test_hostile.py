@@ -157,7 +157,7 @@ def test_patterns_that_could_run_for_ever_stay_open(pattern: str, text: str, ope
 # --- what is said beside the reports
 
 
-def test_foreign_words_in_chatter_and_in_json_command_nothing(
+def test_foreign_words_beside_reports_command_nothing(
     capsysbinary: pytest.CaptureFixture[bytes],
 ) -> None:
     from auditor.cli.output import echo, note, write_bytes
