@@ -27,9 +27,9 @@ _DEEP = 8
 _KEEPS = frozenset("append add insert setdefault".split())
 _TAKES_OVER = frozenset("extend update".split())
 #: Built-in functions whose result holds the items of what they are given.
-_SAME_ITEMS = frozenset(
-    "list tuple dict set frozenset sorted reversed zip enumerate iter next map filter max min".split()
-)
+_SAME_ITEMS = frozenset("list tuple dict set frozenset sorted reversed zip enumerate iter map filter".split())
+#: Built-in functions whose result is one of them.
+_ONE_ITEM = frozenset("next max min".split())
 _READS = "len|any|all|sum|min|max|sorted|set|frozenset|tuple|list|dict|str|repr|bool|isinstance|print"
 
 
@@ -140,15 +140,21 @@ def _parsed(text: str) -> _Parsed:
     return _Parsed(text)
 
 
+#: What an expression may be: something that the container was put into, which may change without it; the
+#: container itself, or what was read out of one of both.
+_HOLDS = 1
+_IS = 2
+
+
 class _Search:
     """What names, attributes and functions give the container, until no more are found."""
 
     def __init__(self, names: set[str], attributes: set[str], deep: bool) -> None:
         self.first = frozenset(names)
-        self.names = set(names)
-        self.attributes = set(attributes)
-        self.givers: set[str] = set()  # functions that return it
-        self.aliases: dict[_Scope, set[str]] = {}
+        self.names = dict.fromkeys(names, _IS)
+        self.attributes = dict.fromkeys(attributes, _IS)
+        self.givers: dict[str, int] = {}  # functions that return it
+        self.aliases: dict[_Scope, dict[str, int]] = {}
         self.deep = deep
         self.scope: _Scope
 
@@ -158,7 +164,7 @@ class _Search:
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return True
         scopes = self.parsed.scopes
-        self.aliases = {scope: set() for scope in scopes}
+        self.aliases = {scope: {} for scope in scopes}
         for _ in range(_DEEP):
             before = self._size()
             for scope in scopes:
@@ -170,72 +176,83 @@ class _Search:
         return True
 
     def _size(self) -> int:
-        held = sum(len(names) for names in self.aliases.values())
-        return held + len(self.names) + len(self.attributes) + len(self.givers) + self.deep
+        held = sum(sum(names.values()) for names in self.aliases.values())
+        known = (self.names, self.attributes, self.givers)
+        return held + sum(sum(levels.values()) for levels in known) + self.deep
 
-    def _named(self, name: str, scope: _Scope | None) -> bool:
-        """Whether a name gives the container where it stands."""
+    def _named(self, name: str, scope: _Scope | None) -> int:
+        """What a name gives where it stands."""
         while scope is not None and scope.node is not None:
             if name in self.aliases[scope]:
-                return True
+                return self.aliases[scope][name]
             if name in scope.local:
-                return False
+                return 0
             scope = scope.around
-        return name in self.names
+        return self.names.get(name, 0)
 
     # -- what an expression may be ------------------------------------------------------------------
 
-    def gives(self, node: ast.AST | None) -> bool:
-        """Whether an expression may be the container (or, where that counts, what it holds)."""
+    def gives(self, node: ast.AST | None) -> int:
+        """Whether an expression may be the container or, where that counts, what it holds (``_IS``), or
+        something else that holds it (``_HOLDS``); 0 if neither."""
         if isinstance(node, ast.Name):
             return self._named(node.id, self.scope)
         if isinstance(node, ast.Attribute):
-            return node.attr in self.attributes
+            return self.attributes.get(node.attr, 0)
         if isinstance(node, ast.Subscript):
-            return self.deep and self.gives(node.value)
+            return _IS if self.deep and self.gives(node.value) else 0
         if isinstance(node, ast.Call):
             return self._call_gives(node)
         if isinstance(node, ast.IfExp):
-            return self.gives(node.body) or self.gives(node.orelse)
+            return self._most((node.body, node.orelse))
         if isinstance(node, ast.BoolOp):
-            return any(map(self.gives, node.values))
+            return self._most(node.values)
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            return any(map(self.gives, node.elts))
+            return self._held(node.elts)
         if isinstance(node, ast.Dict):
-            return any(map(self.gives, node.values))
+            return self._held(node.values)
         if isinstance(node, ast.BinOp):
-            return self.deep and (self.gives(node.left) or self.gives(node.right))
+            return self._held((node.left, node.right)) if self.deep else 0
         if isinstance(node, (ast.ListComp, ast.SetComp, ast.GeneratorExp)):
-            return self.gives(node.elt)
+            return self._held((node.elt,))
         if isinstance(node, ast.DictComp):
-            return self.gives(node.value)
+            return self._held((node.value,))
         if isinstance(node, ast.Lambda):
             return self.gives(node.body)
         if isinstance(node, (ast.NamedExpr, ast.Starred, ast.Await)):
             return self.gives(node.value)
-        return False
+        return 0
 
-    def _call_gives(self, node: ast.Call) -> bool:
+    def _most(self, nodes: Iterable[ast.AST]) -> int:
+        return max(map(self.gives, nodes), default=0)
+
+    def _held(self, nodes: Iterable[ast.AST]) -> int:
+        """What something new is that has these in it."""
+        return _HOLDS if any(map(self.gives, nodes)) else 0
+
+    def _call_gives(self, node: ast.Call) -> int:
         func = node.func
         if isinstance(func, ast.Name):
-            if func.id in self.givers or self.gives(func):
-                return True
+            given = max(self.givers.get(func.id, 0), self.gives(func))
+            if given:
+                return given
             if func.id == "getattr" and len(node.args) > 1:
                 name = node.args[1]
                 if isinstance(name, ast.Constant) and name.value in self.attributes:
-                    return True
+                    return self.attributes[name.value]
+            if func.id in _ONE_ITEM:
+                return _IS if self.deep and any(map(self.gives, node.args)) else 0
             if func.id in _SAME_ITEMS:
-                return self.deep and any(map(self.gives, node.args))
+                return self._held(node.args) if self.deep else 0
             if func.id in self.parsed.classes:
-                return False  # its attributes are followed
-            return func.id == "partial" and any(map(self.gives, _arguments(node)))
+                return 0  # its attributes are followed
+            return self._most(_arguments(node)) if func.id == "partial" else 0
         if isinstance(func, ast.Attribute):
-            if func.attr in self.givers:
-                return True
-            if func.attr == "setdefault" and any(map(self.gives, node.args)):
-                return True
-            return self.deep and self.gives(func.value)
-        return isinstance(func, ast.Lambda) and self.gives(func.body)
+            given = self.givers.get(func.attr, 0)
+            if func.attr == "setdefault":
+                given = max(given, self._most(node.args))
+            return _IS if self.deep and self.gives(func.value) else given
+        return self.gives(func.body) if isinstance(func, ast.Lambda) else 0
 
     # -- who gets it --------------------------------------------------------------------------------
 
@@ -247,7 +264,7 @@ class _Search:
         for node in scope.nodes:
             if isinstance(node, (ast.For, ast.AsyncFor, ast.comprehension)):
                 if self._items_give(node.iter):
-                    self._bind(node.target)
+                    self._bind(node.target, _IS)
             elif isinstance(node, ast.Assign):
                 for target in node.targets:
                     self._assign(target, node.value)
@@ -255,26 +272,27 @@ class _Search:
                 if node.value is not None and (self.deep or not isinstance(node, ast.AugAssign)):
                     self._assign(node.target, node.value)
             elif isinstance(node, (ast.Return, ast.Yield)) and scope.node is not None:
-                if self.gives(node.value):
-                    self.givers |= {getattr(scope.node, "name", "")} - {""}
+                level = self.gives(node.value)
+                if level:
+                    _raise(self.givers, getattr(scope.node, "name", ""), level)
             elif isinstance(node, (ast.With, ast.AsyncWith)):
                 for item in node.items:
                     if item.optional_vars is not None and self.gives(item.context_expr):
-                        self._bind(item.optional_vars)
+                        self._bind(item.optional_vars, _IS)
             elif isinstance(node, ast.Match) and self.gives(node.subject):
                 for child in ast.walk(node):
                     if isinstance(child, (ast.MatchAs, ast.MatchStar)) and child.name:
-                        self.aliases[scope].add(child.name)
+                        _raise(self.aliases[scope], child.name, _IS)
             elif isinstance(node, ast.Call) and self._hand_over(node):
                 return True
         return False
 
     def _items_give(self, node: ast.expr) -> bool:
         if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict)):
-            return self.gives(node)
+            return self.gives(node) > 0
         if isinstance(node, ast.Call) and not self.deep:
             return any(self._items_give(arg) for arg in node.args)
-        return (self.deep or not isinstance(node, (ast.Name, ast.Attribute))) and self.gives(node)
+        return (self.deep or not isinstance(node, (ast.Name, ast.Attribute))) and self.gives(node) > 0
 
     def _assign(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, (ast.Tuple, ast.List)) and isinstance(value, (ast.Tuple, ast.List)):
@@ -290,31 +308,33 @@ class _Search:
             and isinstance(value, (ast.Name, ast.Attribute))
         ):
             return  # what it holds is nothing that changes
-        if self.gives(value):
-            self._bind(target)
+        level = self.gives(value)
+        if level:
+            # unpacked, it gives what it holds
+            self._bind(target, _IS if isinstance(target, (ast.Tuple, ast.List)) else level)
 
-    def _bind(self, target: ast.expr) -> None:
+    def _bind(self, target: ast.expr, level: int) -> None:
         """A target that is bound to the container, or to something that holds it."""
         if isinstance(target, ast.Name):
             scope: _Scope | None = self.scope
             while scope is not None and scope.node is not None and target.id not in scope.local:
                 scope = scope.around
             if scope is not None and scope.node is not None:
-                self.aliases[scope].add(target.id)
+                _raise(self.aliases[scope], target.id, level)
                 return
-            self.names.add(target.id)
+            _raise(self.names, target.id, level)
             if target.id in self.parsed.in_classes:
-                self.attributes.add(target.id)
+                _raise(self.attributes, target.id, level)
         elif isinstance(target, ast.Attribute):
-            self.attributes.add(target.attr)
+            _raise(self.attributes, target.attr, level)
         elif isinstance(target, (ast.Tuple, ast.List)):
             for one in target.elts:
-                self._bind(one)
+                self._bind(one, level)
         elif isinstance(target, ast.Starred):
-            self._bind(target.value)
+            self._bind(target.value, level)
         elif isinstance(target, (ast.Subscript, ast.Call)):
             self.deep = True  # it was put into something
-            self._bind(target.value if isinstance(target, ast.Subscript) else target.func)
+            self._bind(target.value if isinstance(target, ast.Subscript) else target.func, _HOLDS)
 
     def _defaults(self, node: _Function, scope: _Scope) -> None:
         """Defaults of parameters, which belong to the scope around."""
@@ -324,7 +344,8 @@ class _Search:
         pairs += [(arg, value) for arg, value in zip(spec.kwonlyargs, spec.kw_defaults) if value is not None]
         assert scope.around is not None
         self.scope = scope.around
-        self.aliases[scope] |= {arg.arg for arg, value in pairs if self.gives(value)}
+        for arg, value in pairs:
+            _raise(self.aliases[scope], arg.arg, self.gives(value))
         self.scope = scope
 
     def _hand_over(self, node: ast.Call) -> bool:
@@ -345,7 +366,7 @@ class _Search:
         elif isinstance(func, ast.Attribute):
             if func.attr in _KEEPS or (func.attr in _TAKES_OVER and self.deep):
                 self.deep = True
-                self._bind(func.value)
+                self._bind(func.value, _HOLDS)
             elif func.attr in self.parsed.defined:
                 self._pass(self.parsed.defined[func.attr], node, True)
             elif func.attr == "__init__":
@@ -361,7 +382,7 @@ class _Search:
             return
         for child in info.body:  # a record, or what a base class makes of it
             if isinstance(child, ast.AnnAssign) and isinstance(child.target, ast.Name):
-                self.attributes.add(child.target.id)
+                _raise(self.attributes, child.target.id, _IS)
         for base in info.bases:
             if isinstance(base, ast.Name) and base.id in self.parsed.classes and base.id != info.name:
                 self._construct(self.parsed.classes[base.id], node)
@@ -372,21 +393,24 @@ class _Search:
             scope = self.parsed.of[function]
             spec = function.args
             places = [arg.arg for arg in (*spec.posonlyargs, *spec.args)]
-            takers: set[str] = set()
+            takers: dict[str, int] = {}
             if plain and all(keyword.arg is not None for keyword in node.keywords):
                 for shift in (0, 1) if method else (0,):
                     for at, value in enumerate(node.args):
-                        if self.gives(value):
-                            rest = [spec.vararg.arg] if spec.vararg is not None else []
-                            takers |= set(places[at + shift : at + shift + 1] or rest)
+                        if at + shift < len(places):
+                            _raise(takers, places[at + shift], self.gives(value))
+                        elif spec.vararg is not None:
+                            _raise(takers, spec.vararg.arg, self._held((value,)))
                 for keyword in node.keywords:
-                    if self.gives(keyword.value):
-                        takers |= {keyword.arg or ""} if keyword.arg in scope.params else set()
-                        takers |= {spec.kwarg.arg} if spec.kwarg is not None else set()
+                    if keyword.arg in scope.params:
+                        _raise(takers, keyword.arg or "", self.gives(keyword.value))
+                    if spec.kwarg is not None:
+                        _raise(takers, spec.kwarg.arg, self._held((keyword.value,)))
             else:
-                takers = set(scope.params)
-            self.aliases[scope] |= takers - {""}
-            if takers & {getattr(spec.vararg, "arg", None), getattr(spec.kwarg, "arg", None)}:
+                takers = dict.fromkeys(scope.params, _IS)
+            for name, level in takers.items():
+                _raise(self.aliases[scope], name, level)
+            if takers.keys() & {getattr(spec.vararg, "arg", None), getattr(spec.kwarg, "arg", None)}:
                 self.deep = True
 
     # -- who changes it -----------------------------------------------------------------------------
@@ -398,7 +422,7 @@ class _Search:
     def _changed(self, target: ast.expr) -> bool:
         if isinstance(target, ast.Name) and target.id in self.first and not self._own_alias(target.id):
             return False  # under its own name: that is asked elsewhere
-        return self.gives(target)
+        return self.gives(target) == _IS
 
     def _own_alias(self, name: str) -> bool:
         scope: _Scope | None = self.scope
@@ -418,6 +442,12 @@ def _changed_by(node: ast.AST) -> Iterator[ast.expr]:
     elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr in MUTATORS:
             yield node.func.value
+
+
+def _raise(levels: dict[str, int], name: str, level: int) -> None:
+    """A name gives at least that much."""
+    if name and level > levels.get(name, 0):
+        levels[name] = level
 
 
 def _arguments(node: ast.Call) -> list[ast.expr]:

@@ -243,6 +243,60 @@ def pick():
     assert "?" not in told["kept()"]
 
 
+def test_what_is_put_into_something_else_that_changes_is_known() -> None:
+    """Tables are collected, copied and handed on in lists; that the list grows does not change the tables."""
+    text = """\
+TABLE = {12: {"a": True}}
+def collect(key):
+    out = []
+    const = TABLE.get(key)
+    if const:
+        out.append(("TABLE", dict(const)))
+    out += [(key, const)]
+    box = {"one": const}
+    box["two"] = 2
+    out.extend([const])
+    return out
+def use():
+    every = collect(12)
+    every.append(1)
+    every[0] = 2
+def pick():
+    return "a" in TABLE.get(major(), {})
+"""
+    (gate,) = [g for g in program_oracle.report_of(files(text)).gates if g.symbol == "pick"]
+    assert program_oracle.letters(gate.truth).endswith("TT")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "every[0][1]['b'] = 1",
+        "every[0][1].clear()",
+        "for _name, table in every:\n        table.clear()",
+        "name, table = every[0]\n    table.clear()",
+        "first = next(iter(every))\n    first[1].update(b=1)",
+        "every.pop()[1].clear()",
+    ],
+)
+def test_what_is_read_out_of_what_it_was_put_into_and_changed_is_open(change: str) -> None:
+    text = f"""\
+TABLE = {{12: {{"a": True}}}}
+def collect(key):
+    out = []
+    const = TABLE.get(key)
+    out.append(("TABLE", const))
+    return out
+def use():
+    every = collect(12)
+    {change}
+def pick():
+    return "a" in TABLE.get(major(), {{}})
+"""
+    (gate,) = [g for g in program_oracle.report_of(files(text)).gates if g.symbol == "pick"]
+    assert program_oracle.letters(gate.truth).endswith("??")
+
+
 @pytest.mark.parametrize("body", ["self.size = 2", "\n        self.size = 2"])
 def test_a_gate_in_a_function_inside_a_method_has_its_line(body: str) -> None:
     text = f"""\
