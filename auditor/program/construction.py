@@ -89,6 +89,8 @@ class Construction(Functions):
         for mask, *_ in inner.returns:
             back |= mask
         self._come_back(fr, back, inner.thrown)
+        if inner.failed:
+            fr.fail()
         for scalar in inner.touched:
             self.touch(scalar, fr)
         assert obj.attrs is not None

@@ -53,7 +53,19 @@ class Loops(Branches):
             fr.late = late
             self.block(node.orelse, fr)
             return
+        if may_mutate(node.body):
+            for scalar in iterable.scalars():
+                self._touch_items(scalar, fr)
         self._loop(node, node.target, fr, None)
+
+    def _touch_items(self, scalar: Any, fr: Frame) -> None:
+        """What a loop goes over may change under the name that it has in the body."""
+        if isinstance(scalar, (Seq, Map)):
+            for item in scalar.items.values() if isinstance(scalar, Map) else scalar.items:
+                if isinstance(item, Seq) and item.kind == "tuple":
+                    self._touch_items(item, fr)
+                else:
+                    self.touch(item, fr)
 
     def _few_items(self, node: Any, iterable: V) -> list[Any] | None:
         """Items of a short known sequence whose loop body cannot leave early, or None."""

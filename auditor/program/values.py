@@ -460,7 +460,8 @@ def join_scalars(a: Any, b: Any, why: frozenset[str] = EMPTY) -> Any:
                 merged.append(o)
         if len(merged) <= MAX_OPTIONS:
             options = tuple(merged)
-    ta = truth_of(a)
+    # a container may become empty, and nobody could tell from this which one it was
+    ta = None if _changes(a) or _changes(b) else truth_of(a)
     return Unknown(reasons, options, ta if ta is not None and ta == truth_of(b) else None)
 
 

@@ -12,6 +12,30 @@ import program_fuzz  # noqa: E402
 import program_oracle  # noqa: E402
 
 CASES = {
+    "one of two lists of different length, emptied by a function": """\
+l6 = [number(), cap()[1]]
+if cap() == 12:
+    pass
+else:
+    l6 += [props().minor]
+def g6():
+    b = not l6
+    l6.clear()
+""",
+    "a list that a loop goes over, appended to in the loop": """\
+l2 = [major()]
+for x11 in (l2, l2):
+    x11.append(number())
+if number() in l2:
+    b = 1
+""",
+    "one of a tuple of lists, appended to in a loop of a function": """\
+def g2():
+    l2 = [major()]
+    for name, x11 in (("a", l2), ("b", [minor()])):
+        x11.append(number())
+    return number() in l2
+""",
     "a condition of a comprehension that only the first round of a loop leaves open": """\
 for i6 in (9, 10, 12):
     l7 = [i for i in (9, 10, 12) if minor() in [props().major, i6]]

@@ -22,6 +22,16 @@ def flip(function):
 """
 
 CASES = {
+    "an operation that fails in a constructor": """\
+class C2:
+    def __init__(self):
+        self.size = [][-1]
+def g5():
+    try:
+        C2()
+    except IndexError:
+        b30 = major() < 10
+""",
     "a gate of a later round only": """\
 b2 = cap() >= cap()
 def g3():
