@@ -40,8 +40,9 @@ def changed_under_another_name(text: str, name: str, deep: bool = False) -> bool
     return _Search({name}, set(), deep).run(text)
 
 
-def changed_attribute(text: str, name: str, deep: bool = False) -> bool:
-    """Whether some function changes the container in ``.NAME`` of some object, under whatever name."""
+def changed_attribute(text: str, name: str, deep: bool = False) -> bool | tuple[str, ...]:
+    """Whether some function changes the container in ``.NAME`` of some object, under whatever name; or the
+    imported functions that are given it, where it is they that decide it."""
     pattern = rf"\.{re.escape(name)}\b"
     change = rf"{pattern}[ \t]*(?:\[|\.(?:{'|'.join(sorted(MUTATORS))})\b|[-+*/|&^%@]=)"
     quoted = f'"{name}"' in text or f"'{name}'" in text
@@ -50,7 +51,13 @@ def changed_attribute(text: str, name: str, deep: bool = False) -> bool:
     ):
         if not (quoted and "getattr(" in text):
             return False
-    return _Search(set(), {name}, deep).run(text)
+    return _Search(set(), {name}, deep).asked(text)
+
+
+def changed_parameters(text: str, function: str) -> bool | tuple[str, ...]:
+    """Whether a function changes a container that it is given, or what that holds, like
+    :func:`changed_attribute`; True where no function at the top has that name."""
+    return _Search(set(), set(), True).asked(text, function)
 
 
 def _handed_on(text: str, mention: str, deep: bool, plain: str) -> bool:
@@ -96,6 +103,7 @@ class _Parsed:
         self.defined: dict[str, list[_Function]] = {}
         self.classes: dict[str, ast.ClassDef] = {}
         self.in_classes: set[str] = set()  # names that a class body binds
+        self.imported: set[str] = set()  # names that come out of other modules
         tree = pytext.parse(text)
         todo: list[tuple[_Function | None, _Scope | None, Iterable[ast.AST]]] = [(None, None, tree.body)]
         while todo:
@@ -106,6 +114,8 @@ class _Parsed:
             if node is not None:
                 self.of[node] = scope
             for child in nodes:
+                if isinstance(child, ast.ImportFrom) and node is None:
+                    self.imported |= {alias.asname or alias.name for alias in child.names}
                 if isinstance(child, ast.ClassDef):
                     self.classes[child.name] = child
                     for part in child.body:
@@ -156,15 +166,29 @@ class _Search:
         self.givers: dict[str, int] = {}  # functions that return it
         self.aliases: dict[_Scope, dict[str, int]] = {}
         self.deep = deep
+        self.outside: set[str] | None = None  # imported functions that are given it, where these are followed
         self.scope: _Scope
 
-    def run(self, text: str) -> bool:
+    def asked(self, text: str, function: str = "") -> bool | tuple[str, ...]:
+        """Like :meth:`run`, or the imported functions that decide it."""
+        self.outside = set()
+        return self.run(text, function) or (tuple(sorted(self.outside)) if self.outside else False)
+
+    def run(self, text: str, function: str = "") -> bool:
+        """Whether somebody changes it; ``function``: what the parameters of this one are given."""
         try:
             self.parsed = _parsed(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             return True
         scopes = self.parsed.scopes
         self.aliases = {scope: {} for scope in scopes}
+        if function:
+            called = self.parsed.defined.get(function, [])
+            top = [one for one in called if not isinstance(one, ast.Lambda) and one.col_offset == 0]
+            if len(top) != 1 or len(called) != 1:
+                return True
+            scope = self.parsed.of[top[0]]
+            self.aliases[scope] = dict.fromkeys(scope.params, _IS)
         for _ in range(_DEEP):
             before = self._size()
             for scope in scopes:
@@ -361,8 +385,12 @@ class _Search:
                 self._pass(self.parsed.defined[func.id], node, False)
             elif self.gives(func):
                 return True
+            elif func.id[:1].isupper() or hasattr(builtins, func.id):
+                return False
+            elif self.outside is None or func.id not in self.parsed.imported:
+                return True
             else:
-                return not hasattr(builtins, func.id) and not func.id[:1].isupper()
+                self.outside.add(func.id)
         elif isinstance(func, ast.Attribute):
             if func.attr in _KEEPS or (func.attr in _TAKES_OVER and self.deep):
                 self.deep = True
@@ -454,4 +482,4 @@ def _arguments(node: ast.Call) -> list[ast.expr]:
     return [*node.args, *(keyword.value for keyword in node.keywords)]
 
 
-__all__ = ["changed_attribute", "changed_under_another_name"]
+__all__ = ["changed_attribute", "changed_parameters", "changed_under_another_name"]

@@ -37,6 +37,10 @@ VENDOR_FACTS = frozenset({"backend", "warp_size"})
 CONSTANTS = (bool, int, float, str, bytes, type(None))
 
 
+#: A container is followed so far from one imported function to the next.
+_HANDED_ON = 3
+
+
 class Attributes(Names):
     """Attribute access."""
 
@@ -312,11 +316,27 @@ class Attributes(Names):
             return V(why, value.roots, value.via)
         return value
 
-    @staticmethod
-    def changed_in_place(info: ClassInfo, name: str, deep: bool, fr: Frame) -> bool:
+    def changed_in_place(self, info: ClassInfo, name: str, deep: bool, fr: Frame) -> bool:
         """Whether a function of these modules changes a container in an attribute, under whatever name."""
         modules = [owner.module for owner in info.mro()]
-        return any(module.changes_attribute(name, deep) for module in dict.fromkeys([*modules, fr.module]))
+        return any(
+            self._changed_by(module, module.changes_attribute(name, deep), _HANDED_ON)
+            for module in dict.fromkeys([*modules, fr.module])
+        )
+
+    def _changed_by(self, module: Any, answer: bool | tuple[str, ...], depth: int) -> bool:
+        """The answer of a module, with the functions of other modules that it leaves it to asked as well."""
+        if isinstance(answer, bool):
+            return answer
+        for name in answer:
+            value = self.global_value(module, name)
+            function = value.one if value is not None and value.each is None else None
+            if not isinstance(function, Function) or "." in function.qualname or not depth:
+                return True
+            other = function.module
+            if self._changed_by(other, other.changes_parameters(function.qualname), depth - 1):
+                return True
+        return False
 
     def rewritten(self, info: ClassInfo, name: str) -> bool:
         """Whether an attribute is assigned anywhere but in its constructor (by the text of its module)."""

@@ -36,7 +36,7 @@ class Module:
         self.aliases: dict[str, str] = {}  # imported name -> the other name it is bound to here
         self.poked: dict[str, bool] = {}  # attribute -> whether code other than methods assigns it
         self.hoisted: dict[str, Any] | None = None
-        self._answers: dict[tuple[Any, ...], bool] = {}
+        self._answers: dict[tuple[Any, ...], bool | tuple[str, ...]] = {}
         self._reassigned: dict[str, int] | None = None
         self._rebound: frozenset[str] | None = None
         self.forked = False  # whether a statement at the top is not run on all targets
@@ -108,17 +108,22 @@ class Module:
 
     def mutated(self, name: str, deep: bool) -> bool:
         """Whether some function changes the container bound to a name, or where ``deep`` what it holds."""
-        return self._changed(textual.mutated, name, deep)
+        return bool(self._answer(textual.mutated, name, "deep" if deep else ""))
 
-    def changes_attribute(self, name: str, deep: bool) -> bool:
-        """Whether some function changes a container in an attribute, or where ``deep`` what it holds."""
-        return self._changed(textual.changes_attribute, name, deep)
+    def changes_attribute(self, name: str, deep: bool) -> bool | tuple[str, ...]:
+        """Whether some function changes a container in an attribute, or where ``deep`` what it holds; or the
+        imported functions that decide it."""
+        return self._answer(textual.changes_attribute, name, "deep" if deep else "")
 
-    def _changed(self, question: Callable[..., bool], name: str, deep: bool) -> bool:
-        key = (question, name, deep)
+    def changes_parameters(self, function: str) -> bool | tuple[str, ...]:
+        """Whether a function changes a container that it is given; or the imported ones that decide it."""
+        return self._answer(textual.changes_parameters, function)
+
+    def _answer(self, question: Callable[..., bool | tuple[str, ...]], *words: str) -> bool | tuple[str, ...]:
+        key = (question, *words)
         hit = self._answers.get(key)
         if hit is None:
-            hit = self._answers[key] = bool(self.ask(question, name, "deep" if deep else ""))
+            hit = self._answers[key] = self.ask(question, *words)
         return hit
 
 

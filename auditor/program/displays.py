@@ -262,7 +262,7 @@ class Displays(Operators):
             keep = self.full
             for condition in generator.ifs:
                 value = self.ev(condition, inner)
-                if self._met_before("comprehension", condition, inner):
+                if self.met_before("comprehension", condition, inner):
                     self.record("comprehension", condition, condition, value, inner)
                 t, f = self.truth(value)
                 if t & f or (t and f):

@@ -72,19 +72,19 @@ class Recording(Summaries):
     def record_value(self, kind: str, node: Any, expr: ast.expr, value: V, fr: Frame) -> None:
         if fr.recorder is None or isinstance(expr, (ast.IfExp, ast.Lambda)):
             return
-        if self._met_before(kind, node, fr) or (
+        if self.met_before(kind, node, fr) or (
             value.roots and (self.boolish(value, isinstance(expr, ast.Call)) or _is_logic(expr))
         ):
             fr.recorder(kind, node, expr, value, fr, None)
 
-    def _met_before(self, kind: str, node: Any, fr: Frame) -> bool:
+    def met_before(self, kind: str, node: Any, fr: Frame) -> bool:
         """Whether an earlier round of an unrolled loop has met a gate here: it is what all make of it."""
         return bool(fr.late) and (id(node), kind) in self.seen_nodes
 
     def record_argument(self, node: ast.expr, value: V, fr: Frame) -> None:
         if fr.recorder is None or isinstance(node, (ast.IfExp, ast.Lambda, ast.Starred)):
             return
-        if self._met_before("argument", node, fr) or (
+        if self.met_before("argument", node, fr) or (
             value.roots and (self.boolish(value, isinstance(node, ast.Call)) or _is_logic(node))
         ):
             fr.recorder("argument", node, node, value, fr, None)

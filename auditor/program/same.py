@@ -156,6 +156,7 @@ _TEXT: dict[str, Any] = {
         textual.reassigned,
         textual.mutated,
         textual.changes_attribute,
+        textual.changes_parameters,
         textual.assigns_attribute,
         textual.bound_as,
     )

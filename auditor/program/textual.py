@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from auditor.program.aliases import changed_attribute, changed_under_another_name
+from auditor.program.aliases import changed_attribute, changed_parameters, changed_under_another_name
 
 _GLOBAL = re.compile(r"\n[ \t]+global[ \t]+([\w, \t]+)")
 _ASSIGNS = re.compile(r"[ \t]*(?::[^=\n]+)?(?://|>>|<<|\*\*|[-+*/|&^%@])?=(?!=)")
@@ -43,10 +43,15 @@ def mutated(text: str, name: str, deep: str = "") -> bool:
     return changed_under_another_name(text, name, bool(deep))
 
 
-def changes_attribute(text: str, name: str, deep: str = "") -> bool:
+def changes_attribute(text: str, name: str, deep: str = "") -> bool | tuple[str, ...]:
     """Whether some function of a module changes a container in ``.NAME`` in place, under whatever name;
-    ``deep``: or one that it holds."""
+    ``deep``: or one that it holds. The imported functions that are given it, where they decide that."""
     return name in text and changed_attribute(text, name, bool(deep))
+
+
+def changes_parameters(text: str, name: str) -> bool | tuple[str, ...]:
+    """Whether a function changes a container that it is given, like :func:`changes_attribute`."""
+    return changed_parameters(text, name)
 
 
 def assigns_attribute(text: str, name: str) -> bool:

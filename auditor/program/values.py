@@ -409,7 +409,7 @@ def options_of(scalar: Any) -> tuple[Any, ...] | None:
 
 def _changes(scalar: Any) -> bool:
     """Whether a scalar stands for an object that may change in place."""
-    return isinstance(scalar, Map) or (isinstance(scalar, Seq) and scalar.kind != "tuple")
+    return isinstance(scalar, Map) or (isinstance(scalar, Seq) and scalar.kind not in ("tuple", "frozenset"))
 
 
 def change_depth(value: V, depth: int = 3) -> int:

@@ -79,7 +79,7 @@ def test_wheel_metadata(wheel: zipfile.ZipFile) -> None:
     }
     core = [line for line in data.get_all("Requires-Dist") or [] if "extra ==" not in line]
     assert sorted(re.split(r"[<>=!~ ;]", line)[0].lower() for line in core) == [
-        "click", "filelock", "libcst", "msgspec", "packaging", "platformdirs", "pyyaml", "rich",
+        "click", "filelock", "gitpython", "libcst", "msgspec", "packaging", "platformdirs", "pyyaml", "rich",
         "tree-sitter", "tree-sitter-cuda",
     ]  # fmt: skip
     scripts = configparser.ConfigParser()

@@ -329,6 +329,30 @@ def pick():
     assert program_oracle.letters(gate.truth) == "FFFF?????"
 
 
+@pytest.mark.parametrize(
+    "call, truth",
+    [
+        ("put(C.table, 9, major())", "?????????"),
+        ("push(C.table[12], major())", "?????????"),
+        ("in_majors(C.table[12])", "FFFTFFFFF"),
+        ("need(len(C.table))", "FFFTFFFFF"),
+    ],
+)
+def test_what_an_attribute_holds_is_followed_into_imported_functions(call: str, truth: str) -> None:
+    text = f"""\
+from example.gpu import in_majors, need, push, put
+class C:
+    table = {{12: [9]}}
+def g1():
+    {call}
+def pick():
+    if major() in C.table[12]:
+        return 1
+"""
+    (gate,) = [g for g in program_oracle.report_of(files(text)).gates if g.symbol == "pick"]
+    assert program_oracle.letters(gate.truth) == truth
+
+
 @pytest.mark.parametrize("body", ["self.size = 2", "\n        self.size = 2"])
 def test_a_gate_in_a_function_inside_a_method_has_its_line(body: str) -> None:
     text = f"""\
