@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from auditor.errors import UserError
@@ -76,6 +76,8 @@ CONTENT = st.builds(
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(before=CONTENT, after=CONTENT, context=st.integers(0, 3), new=st.booleans())
+@example(before=b"$\x0b\n\n\0", after=b"\n", context=0, new=False)  # a vertical tab is no space to git
+@example(before=b"$\xff\xfe\n\n\0", after=b"\n", context=0, new=False)  # what stands around need not be UTF-8
 def test_any_bytes_survive(
     tmp_path_factory: pytest.TempPathFactory, before: bytes, after: bytes, context: int, new: bool
 ) -> None:

@@ -420,7 +420,7 @@ class _Scanner:
         if not any(mark != " " for mark, _ in kept):
             raise self.fail("a hunk that changes nothing", head)
         self.at = at
-        section = (match[5] or b"").decode("utf-8", "replace").rstrip()
+        section = (match[5] or b"").rstrip(b" \t\r\n").decode("utf-8", "replace")  # what git takes for space
         return Hunk(int(match[1]), int(match[3]), tuple(kept), section)
 
     def _no_newline(self, kept: list[tuple[str, bytes]], left_old: int, left_new: int, at: int) -> None:
