@@ -5,9 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 import auditor.gates.audit as audit_module
 from auditor.trees.base import SourceTree
+
+# A machine at work is no fault of an example. What a test asks for itself goes before.
+settings.register_profile("busy", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("busy")
 
 
 @pytest.fixture

@@ -74,7 +74,11 @@ CONTENT = st.builds(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(before=CONTENT, after=CONTENT, context=st.integers(0, 3), new=st.booleans())
 @example(before=b"$\x0b\n\n\0", after=b"\n", context=0, new=False)  # a vertical tab is no space to git
 @example(before=b"$\xff\xfe\n\n\0", after=b"\n", context=0, new=False)  # what stands around need not be UTF-8

@@ -112,7 +112,8 @@ def test_order_and_rings(tmp_path: Path) -> None:
 
 
 def test_what_lies_about(tmp_path: Path) -> None:
-    root = made(tmp_path, **{"patches/four.patch": HEAD + DIFF, "patches/note.txt": "x", "files/k.cu": "x"})
+    lies = {"patches/four.patch": HEAD + DIFF, "patches/note.txt": "x", "files/k.cu": "x"}
+    root = made(tmp_path, **lies, **{"files/pkg/__pycache__/k.cpython-311.pyc": "x"})
     assert found(root) == [
         "P024 k.cu a file without licence and provenance",
         "P024 four.patch this patch is not in the order list, so nothing applies it",

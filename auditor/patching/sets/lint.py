@@ -101,7 +101,12 @@ def _listing(patchset: Patchset) -> Iterator[Problem]:
                 "P024", place, "this patch is not in the order list, so nothing applies it", (hint,)
             )
     files = patchset.folder / "files"
-    there = {path.relative_to(files).as_posix() for path in files.rglob("*") if path.is_file()}
+    # what Python leaves beside a file that somebody ran is nobody's
+    there = {
+        path.relative_to(files).as_posix()
+        for path in files.rglob("*")
+        if path.is_file() and "__pycache__" not in path.relative_to(files).parts
+    }
     for name in sorted(there - set(patchset.file.files)):
         yield Problem(
             "P024",
