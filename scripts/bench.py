@@ -112,6 +112,8 @@ def main(argv: list[str] | None = None) -> int:
         rows = ((s.name, s.heading, ", ".join(s.needs), s.cost) for s in sections)
         print("\n".join(table(("name", "section", "needs", "CPU s, small and full"), rows)))
         return 0
+    if options.work:
+        Path(options.work).mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="bench-", dir=options.work) as folder:
         # An installed package has its modules compiled: not to measure the compiler in every run.
         os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
